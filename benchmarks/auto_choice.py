@@ -16,7 +16,7 @@ from benchmarks.cases.workload import Workload
 from benchmarks.command import main
 from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.errors import PredicateError, SlideJoinError
-from slidejoin.spec.join_spec import ALGORITHMS
+from slidejoin.spec.join_spec import algorithms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,7 +165,7 @@ def _cell(load: Workload, rows: int) -> Cell:
     state = join.snapshot()
     pushes = list(streams.pushes(ordinal, load.half, min(max(rows // load.push, FEWEST_PUSHES), MOST_PUSHES)))
     screened: dict[str, float] = {}
-    for name in ALGORITHMS:
+    for name in algorithms():
         if name != "auto" and (other := _restored(replace(load, algorithm=name), state)) is not None:
             screened[name] = _speed(load, _timed([other], pushes, SCREENED)[0])
     closest = sorted(screened, key=lambda name: -screened[name])[:CLOSEST]

@@ -11,7 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
-from slidejoin.kernels.scans.comparing import UNIT_BLOCK, compare_blocks
+from slidejoin.papers.kernels.comparing import UNIT_BLOCK, compare_blocks
 
 BATCH, ROOM, FAR = 64, 1 << 16, 1 << 60
 

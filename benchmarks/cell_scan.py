@@ -15,12 +15,12 @@ import numpy as np
 from numba import types
 
 import slidejoin as sj
-from slidejoin.kernels.common.vectors import borrowed
-from slidejoin.kernels.common.word_lanes import WORDS_AT_ONCE, any_word
-from slidejoin.kernels.jit.compiling import I64, OUT_U32, U32, U64, kernel, prefetch
-from slidejoin.kernels.scans.comparing import compare_blocks, compare_one_by_one
-from slidejoin.kernels.scans.narrowed import FRAME, compare_narrowed, narrow_keys
+from slidejoin.jit.compiling import I64, OUT_U32, U32, U64, kernel, prefetch
+from slidejoin.jit.vectors.vectors import borrowed
 from slidejoin.options import CellJoin
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.comparing import compare_blocks, compare_one_by_one
+from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE, any_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable

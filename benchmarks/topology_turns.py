@@ -20,13 +20,12 @@ from slidejoin.api.stream_join import StreamJoin
 from slidejoin.bench.case import say
 from slidejoin.bench.report import Report, Spread
 from slidejoin.errors import SlideJoinError
-from slidejoin.options import SplitJoin
-from slidejoin.spec.topologies import TOPOLOGIES
+from slidejoin.options import TOPOLOGIES, SplitJoin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slidejoin.spec.topologies import Topology
+    from slidejoin.options import Topology
 
 __all__ = ["Choice", "Turns", "TurnsReport", "run"]
 

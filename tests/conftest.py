@@ -68,7 +68,7 @@ os.environ.setdefault(
 )
 
 
-COMPILE_ALL = "from slidejoin.kernels.jit.warming import compile_all; compile_all()"
+COMPILE_ALL = "from slidejoin.jit.warming import compile_all; compile_all()"
 
 
 def pytest_configure(config: pytest.Config) -> None:

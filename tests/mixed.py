@@ -11,7 +11,8 @@ import random
 from typing import Any
 
 import slidejoin.operator.fused.partner as second_thread
-from slidejoin.kernels.jit.interpreted import PACKAGE, Interpreter
+from slidejoin.jit.interpreted import Interpreter
+from slidejoin.jit.registry import of_joins
 
 SEED = os.environ.get("MIXED_SEED", "0")
 SHARED = {"do_tasks", "hand_on", "serve"}
@@ -27,7 +28,7 @@ def takes(_interpreter: Interpreter, kernel: Any) -> bool:
         number = sum(known.rpartition(" ")[0] == name.rpartition(" ")[0] for known in calls_left)
         chosen = random.Random(f"{SEED} {name.rpartition(' ')[0]} {number}")
         calls_left[name] = chosen.choice([0, chosen.randrange(1, 50), float("inf")])
-    if not kernel.__module__.startswith(PACKAGE) or kernel.__name__ in SHARED or calls_left[name] == 0:
+    if not of_joins(kernel) or kernel.__name__ in SHARED or calls_left[name] == 0:
         return False
     calls_left[name] -= 1
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slidejoin.spec.options import (
+from slidejoin.options import (
     BPlusTree,
     ChainedBPlusTree,
     ChainedCssTree,
@@ -19,7 +19,7 @@ from slidejoin.spec.options import (
 )
 
 if TYPE_CHECKING:
-    from slidejoin.spec.options import Options
+    from slidejoin.options import Options
 
 __all__ = ["SMALL"]
 

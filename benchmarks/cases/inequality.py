@@ -29,9 +29,11 @@ from slidejoin.bench.case import at_least, choice
 from slidejoin.bench.report import Report, millions
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.operator.join_operator import JoinOperator
+from slidejoin.papers.cell_join.options import NestedLoop
+from slidejoin.papers.pim_tree.options import ChainedBPlusTree
+from slidejoin.papers.spo_join.options import POJoin
 from slidejoin.plan.plan import make_plan
 from slidejoin.spec.join_spec import make_join_spec
-from slidejoin.spec.options import ChainedBPlusTree, NestedLoop, POJoin
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -42,8 +44,8 @@ if TYPE_CHECKING:
 
     from benchmarks.cases.paper_figures import Setting
     from benchmarks.cases.paper_streams import PaperQuery
+    from slidejoin.options import Options
     from slidejoin.sides import Side
-    from slidejoin.spec.options import Options
 
 __all__ = ["InequalityReport", "JoinSpeed", "run"]
 

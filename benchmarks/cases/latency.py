@@ -15,7 +15,7 @@ from benchmarks.cases.workload import Workload
 from slidejoin.bench.case import at_least
 from slidejoin.bench.machine import read_random
 from slidejoin.bench.report import Report, millions
-from slidejoin.kernels.jit.compiling import kernel
+from slidejoin.jit.compiling import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -44,7 +44,7 @@ join = slidejoin.StreamJoin(on="l.price BETWEEN r.bid - 5 AND r.ask + 5", window
 join.push(right={"bid": [98, 140], "ask": [101, 144]})
 pairs = join.push(left={"price": [103, 120]}).num_rows
 seconds = perf_counter() - imported
-from slidejoin.kernels.jit.background import BACKGROUND
+from slidejoin.jit.background import BACKGROUND
 BACKGROUND.end()
 print(dumps([imported - start, seconds, pairs]))
 """
@@ -53,7 +53,7 @@ ALL_KERNELS = """
 from json import dumps
 from time import perf_counter
 start = perf_counter()
-from slidejoin.kernels.jit.warming import warm_up
+from slidejoin.jit.warming import warm_up
 kernels = warm_up()
 print(dumps([perf_counter() - start, len(kernels)]))
 """

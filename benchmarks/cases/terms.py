@@ -25,8 +25,8 @@ from slidejoin.api.stream_join import StreamJoin
 from slidejoin.bench.case import choice, say
 from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.errors import ConfigError, SlideJoinError
+from slidejoin.papers.spo_join.options import POJoin
 from slidejoin.runtime.cores import cores
-from slidejoin.spec.options import POJoin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from benchmarks.cases.term_queries import TermQuery
     from benchmarks.cases.terms_at_rest import TablesAtRest
     from benchmarks.cases.terms_on_spark import SparkSpeed
-    from slidejoin.spec.options import Options
+    from slidejoin.options import Options
 
 __all__ = ["QuerySpeed", "TermsReport", "ToolSpeed", "run"]
 

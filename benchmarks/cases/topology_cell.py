@@ -13,8 +13,8 @@ from benchmarks.cases.topology_report import FigureReport, Row
 from benchmarks.cases.topology_scans import SCANS, SMALLEST_WINDOW, Scanned, clock
 from benchmarks.cases.topology_split import PARCELS, here
 from slidejoin.bench.case import say
-from slidejoin.index.basic_windows.cost_model import best_unit_blocks, measured_costs
-from slidejoin.kernels.scans.comparing import UNIT_BLOCK
+from slidejoin.papers.cell_join.basic_windows.cost_model import best_unit_blocks, measured_costs
+from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 
 if TYPE_CHECKING:
     from benchmarks.cases.topology_measure import BandStream, Points

@@ -18,14 +18,13 @@ import pyarrow as pa
 from benchmarks.cases.topology_models import StageTimes, mergers_of
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.errors import SlideJoinError
-from slidejoin.spec.topologies import TOPOLOGIES
+from slidejoin.options import TOPOLOGIES
 from slidejoin.spec.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from slidejoin.spec.options import Options
-    from slidejoin.spec.topologies import Topology
+    from slidejoin.options import Options, Topology
 
 __all__ = ["CORES_OF", "BandStream", "Points", "Pushes", "hand_over", "measure", "stage_times", "topology_with"]
 

@@ -286,7 +286,7 @@ def rows_waited(window: int, cores: int) -> NDArray[np.int64]:
 
     This is the original handshake join, if nothing but later rows moves its rows. In the paper a row moves on when
     later rows of its stream push it out of a core's segment, and meets the rows of the other stream that lie in the
-    core to which it comes. `slidejoin.operator.topology.handshake` flushes its chain instead, because pairs have to
+    core to which it comes. `slidejoin.papers.split_join.handshake` flushes its chain instead, because pairs have to
     come out with their later row. What that saves is computed here.
 
     Both streams are equally fast, and their windows are full. With ``s = ceil(window / cores)`` rows a segment, a row

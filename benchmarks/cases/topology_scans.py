@@ -9,10 +9,10 @@ import numpy as np
 from numba import types
 
 from slidejoin.bench.machine import read_all
-from slidejoin.kernels.common.word_lanes import WORDS_AT_ONCE
-from slidejoin.kernels.jit.compiling import kernel
-from slidejoin.kernels.scans.comparing import compare_blocks, compare_one_by_one
-from slidejoin.kernels.scans.narrowed import FRAME, compare_narrowed, narrow_keys
+from slidejoin.jit.compiling import kernel
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.comparing import compare_blocks, compare_one_by_one
+from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

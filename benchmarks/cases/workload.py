@@ -10,11 +10,11 @@ from slidejoin.bench.case import at_least, choice
 from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.streams import DISTRIBUTIONS, PAYLOAD, Streams
 from slidejoin.errors import ConfigError
+from slidejoin.options import STRUCTURES, Options
 from slidejoin.runtime.cores import cores
 from slidejoin.spec import join_options
 from slidejoin.spec.join_options import ORDERS
-from slidejoin.spec.join_spec import ALGORITHMS
-from slidejoin.spec.options import STRUCTURES, Options
+from slidejoin.spec.join_spec import algorithms
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Workload:
             msg = f"match_rate: got {load.match_rate}, expected a number above 0"
             raise ConfigError(msg)
         choice("distribution", load.distribution, DISTRIBUTIONS)
-        choice("algorithm", load.algorithm_name, ALGORITHMS)
+        choice("algorithm", load.algorithm_name, algorithms())
         choice("output", load.output, OUTPUTS)
         choice("order", load.order, ORDERS)
         return load

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.bench.streams import DISTRIBUTIONS, KEY_RANGE, draw
-from slidejoin.index.partitions.rap_table import Partitions
-from slidejoin.kernels.partitions.rap_table import spread_splitters
+from slidejoin.papers.panjoin.kernels.rap_table import spread_splitters
+from slidejoin.papers.panjoin.rap_table import Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

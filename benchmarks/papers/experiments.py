@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.spec.options import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree, RapTable, WibTree
+from slidejoin.options import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree, RapTable, WibTree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slidejoin.spec.options import Options
+    from slidejoin.options import Options
 
 __all__ = ["EXPERIMENTS", "Experiment"]
 

@@ -22,6 +22,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.late_imports import KERNELS, PAPERS
+
 if TYPE_CHECKING:
     from slidejoin.api.feed import Feed
     from slidejoin.api.join_streams import join_streams
@@ -124,6 +126,18 @@ _HOME = {
 
 
 _MODULES = ("options", "spark")
+
+
+def _import_kernels() -> None:
+    import slidejoin.all_kernels  # noqa: F401, PLC0415 - loads Numba
+
+
+def _import_papers() -> None:
+    import slidejoin.papers  # noqa: F401, PLC0415 - loaded when they are asked for
+
+
+KERNELS.register(_import_kernels)
+PAPERS.register(_import_papers)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - PEP 562: whatever the name stands for

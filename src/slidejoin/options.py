@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from slidejoin.spec.options import *  # noqa: F403 - the same names, where users look for them
-from slidejoin.spec.options import __all__ as _structures
-from slidejoin.spec.topologies import (
-    TOPOLOGIES,
-    CellJoin,
-    Handshake,
-    HandshakeLowLatency,
-    RoundRobin,
-    ScanCosts,
-    Shared,
-    SplitJoin,
-    Topology,
-)
+from slidejoin.papers.cell_join.options import CellJoin, Hash, NestedLoop, RoundRobin, ScanCosts
+from slidejoin.papers.panjoin.options import RapTable, WibTree
+from slidejoin.papers.pim_tree.options import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree
+from slidejoin.papers.split_join.options import Handshake, HandshakeLowLatency, SplitJoin
+from slidejoin.papers.spo_join.options import POJoin
+from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
+from slidejoin.spec.topologies import TOPOLOGIES, Shared, Topology
 
-__all__ = [  # noqa: PLE0604 - names all
-    *_structures,
+__all__ = [
+    "STRUCTURES",
     "TOPOLOGIES",
+    "BPlusTree",
+    "BiSort",
     "CellJoin",
+    "ChainedBPlusTree",
+    "ChainedCssTree",
     "Handshake",
     "HandshakeLowLatency",
+    "Hash",
+    "IMTree",
+    "NestedLoop",
+    "Options",
+    "PIMTree",
+    "POJoin",
+    "Planar",
+    "RapTable",
     "RoundRobin",
     "ScanCosts",
     "Shared",
     "SplitJoin",
     "Topology",
+    "WibTree",
 ]

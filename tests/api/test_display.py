@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import slidejoin as sj
+from slidejoin import options
 from slidejoin.display import Explanation, figure, size
 from slidejoin.operator.stats import Stats
-from slidejoin.spec import options
 
 
 class Cells(HTMLParser):

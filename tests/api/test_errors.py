@@ -16,9 +16,8 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin import errors
+from slidejoin import errors, options
 from slidejoin.arguments import shown
-from slidejoin.spec import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

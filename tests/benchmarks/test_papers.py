@@ -9,7 +9,7 @@ from benchmarks.papers.experiments import EXPERIMENTS, Experiment
 from benchmarks.papers.report import READINGS
 from benchmarks.papers.run import run
 from slidejoin.errors import ConfigError
-from slidejoin.spec.options import BPlusTree
+from slidejoin.options import BPlusTree
 
 SMALL = Experiment(
     source="a paper",

@@ -12,7 +12,7 @@ from benchmarks.cases.topology_models import MODELS
 from benchmarks.cases.topology_report import FigureReport, Row, TopologiesReport
 from benchmarks.cases.topology_scans import SCANS, Scanned
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.spec.topologies import TOPOLOGIES
+from slidejoin.options import TOPOLOGIES
 
 SMALL = {"window": 512, "push": 32, "quick": True}
 

@@ -10,7 +10,7 @@ from benchmarks.cases import topology_scans
 from benchmarks.scoreboard.run import run
 from benchmarks.scoreboard.topologies import TOPOLOGY_TARGETS
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.spec.topologies import TOPOLOGIES
+from slidejoin.options import TOPOLOGIES
 
 
 def canned(words: tuple[str, ...]) -> dict[str, Any]:

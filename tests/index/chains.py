@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.partitions.subwindows import Chain
 from slidejoin.index.probe import Probes
 from slidejoin.index.protocol import Occupancy
-from slidejoin.index.structures import make_structure
-from slidejoin.kernels.partitions.llat import NOTHING
+from slidejoin.papers.panjoin.kernels.llat import NOTHING
+from slidejoin.papers.panjoin.subwindows import Chain
+from slidejoin.spec.options import index_class
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.partitions.llat import Llat
-    from slidejoin.spec.options import Options
+    from slidejoin.options import Options
+    from slidejoin.papers.panjoin.llat import Llat
 
 Row = tuple[int, int]
 
@@ -41,7 +41,7 @@ def rows_of(table: Llat, partition: int) -> list[Row]:
 
 def chain_of(options: Options, rows: int | None = None, first: int = 0) -> Chain:
     """An empty index."""
-    made = make_structure(options, 0, rows, first)
+    made = index_class(type(options))(options, 0, rows, first)
     assert isinstance(made, Chain)
     return made
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.index.kernels.searching import DIRECTORY, LARGEST, SMALLEST, STEP
+from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.run import build_run
-from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
-from slidejoin.kernels.common.words import LANES
-from slidejoin.kernels.sorted_runs.asking import ask_runs
-from slidejoin.kernels.sorted_runs.searching import DIRECTORY, LARGEST, SMALLEST, STEP
-from slidejoin.spec.options import BiSort as Options
+from slidejoin.jit.vectors.words import LANES
+from slidejoin.operator.fused.kernels.asking import ask_runs
+from slidejoin.options import BiSort as Options
 
 REACH = 2**62
 CALM = st.integers(-9, 9)

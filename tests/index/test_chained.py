@@ -7,11 +7,11 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.structures import make_structure
-from slidejoin.index.trees.chained import ChainedIndex
-from slidejoin.index.trees.chained_css_tree import ArchivedTree
-from slidejoin.index.trees.mutable_tree import MutableTree
-from slidejoin.spec.options import ChainedBPlusTree, ChainedCssTree
+from slidejoin.options import ChainedBPlusTree, ChainedCssTree
+from slidejoin.papers.pim_tree.chained import ChainedIndex
+from slidejoin.papers.pim_tree.chained_css_tree import ArchivedTree
+from slidejoin.papers.pim_tree.mutable_tree import MutableTree
+from slidejoin.spec.options import index_class
 from tests.index.chains import NO_WINDOW
 
 CHAINS = [ChainedBPlusTree, ChainedCssTree]
@@ -19,7 +19,7 @@ WINDOW, PUSH = 6000, 50
 
 
 def made(options: ChainedBPlusTree | ChainedCssTree, rows: int | None = WINDOW) -> ChainedIndex:
-    index = make_structure(options, 0, rows, 0)
+    index = index_class(type(options))(options, 0, rows, 0)
     assert isinstance(index, ChainedIndex)
     return index
 

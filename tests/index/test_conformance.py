@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.planar.planar_index import PlanarIndex
-from slidejoin.index.structure import Structure
+from slidejoin.options import STRUCTURES, TOPOLOGIES, Options, Planar
+from slidejoin.papers.structure import Structure
 from slidejoin.rows.widths import TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
-from slidejoin.spec.options import STRUCTURES, Options, Planar
-from slidejoin.spec.topologies import TOPOLOGIES
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, assert_stats, count_lines, examples, lines, pair_lines
 from tests.narrow import A, B, set_limits
 from tests.oracle import CountScope, TimeScope

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.trees.css_tree import CssTree, nodes_of
+from slidejoin.papers.pim_tree.css_tree import CssTree, nodes_of
 from tests.law.checks import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
+from slidejoin.index.cells.kernels.placing import BUCKETS, MULTIPLIER, SHIFT, new_state
 from slidejoin.index.cells.secrets import REGULAR, draw_multiplier
-from slidejoin.kernels.cells.placing import BUCKETS, MULTIPLIER, SHIFT, new_state
 from slidejoin.operator import join_operator
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.scans import hash_buckets
-from slidejoin.index.scans.hash_buckets import HashIndex
-from slidejoin.kernels.scans.hash_buckets import free_windows
-from slidejoin.spec.options import Hash
+from slidejoin.options import Hash
+from slidejoin.papers.cell_join import hash_buckets
+from slidejoin.papers.cell_join.hash_buckets import HashIndex
+from slidejoin.papers.cell_join.kernels.hash_buckets import free_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.partitions.llat import Llat, width_of
-from slidejoin.kernels.partitions.llat import append_rows, measure_partitions
+from slidejoin.papers.panjoin.kernels.llat import append_rows, measure_partitions
+from slidejoin.papers.panjoin.llat import Llat, width_of
 from tests.index.chains import rows_of
 
 

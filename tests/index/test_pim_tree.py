@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.probe import Probes
-from slidejoin.index.trees.pim_tree import PIMTreeIndex
-from slidejoin.index.trees.tasks import run_together
-from slidejoin.index.trees.two_stage import Merging
-from slidejoin.spec.options import IMTree, PIMTree
+from slidejoin.options import IMTree, PIMTree
+from slidejoin.papers.pim_tree.pim_tree import PIMTreeIndex
+from slidejoin.papers.pim_tree.tasks import run_together
+from slidejoin.papers.pim_tree.two_stage import Merging
 from tests.law.checks import ORDERS, assert_pairs, examples
 from tests.narrow import set_limits
 from tests.strategies import cases

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.po_join import po_join_index
-from slidejoin.index.po_join.permuted_rows import PermutedRows
-from slidejoin.index.po_join.po_join_index import POJoinIndex
-from slidejoin.kernels.common.sorting import sorted_order
-from slidejoin.kernels.po_join.offsets import find_offsets
+from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.options import POJoin
+from slidejoin.papers.spo_join import po_join_index
+from slidejoin.papers.spo_join.kernels.offsets import find_offsets
+from slidejoin.papers.spo_join.permuted_rows import PermutedRows
+from slidejoin.papers.spo_join.po_join_index import POJoinIndex
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.strategies import Case, cases
 from tests.structures import SMALL

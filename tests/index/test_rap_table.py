@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.papers.convergence import FIG_10F, convergence, errors, named, worst_case
-from slidejoin.index.partitions.rap_table import Partitions
-from slidejoin.kernels.partitions.rap_table import adjust_splitters, find_partitions, find_ranges, spread_splitters
-from slidejoin.spec.options import RapTable
+from slidejoin.options import RapTable
+from slidejoin.papers.panjoin.kernels.rap_table import adjust_splitters, find_partitions, find_ranges, spread_splitters
+from slidejoin.papers.panjoin.rap_table import Partitions
 from tests.index.chains import append, chain_of, rows_of
 
 LEAST, MOST = -(2**63), 2**63 - 1

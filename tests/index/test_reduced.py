@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slidejoin.index.reduction import Channel
 from slidejoin.index.sorted_runs import leaving_run, reduced_rows
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
-from slidejoin.kernels.sorted_runs.summarising import PLACES
+from slidejoin.index.sorted_runs.kernels.summarising import PLACES
 from slidejoin.runtime.threads import Workers
 from tests.index.test_bi_sort import i64, in_any, probes_of
 from tests.law.checks import examples

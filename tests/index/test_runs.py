@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from slidejoin.index.kernels.searching import close_directory, mark_directory
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import merging
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.merging import Merge, merge_runs
 from slidejoin.index.sorted_runs.run import Run, build_run, shift_of
-from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
 
 LOW, HIGH = -(2**63), 2**63 - 1
 WIDE = st.one_of(

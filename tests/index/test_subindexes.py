@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.trees.css_tree import CssTree
-from slidejoin.index.trees.subindexes import SubIndexes
-from slidejoin.index.trees.two_stage import Merging
-from slidejoin.kernels.trees.subindexes import NOTHING, find_leaves
+from slidejoin.papers.pim_tree.css_tree import CssTree
+from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING, find_leaves
+from slidejoin.papers.pim_tree.subindexes import SubIndexes
+from slidejoin.papers.pim_tree.two_stage import Merging
 from tests.law.checks import examples
 
 LOW, HIGH = -(2**63), 2**63 - 1

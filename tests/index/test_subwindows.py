@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index import found_rows as candidates
-from slidejoin.spec.options import RapTable, WibTree
+from slidejoin.options import RapTable, WibTree
+from slidejoin.papers import found_rows as candidates
 from tests.index.chains import NO_WINDOW, answers, append, asked, chain_of
 
 if TYPE_CHECKING:
-    from slidejoin.spec.options import Options
+    from slidejoin.options import Options
 
 BOTH = [RapTable(subwindows=2), WibTree(subwindows=2)]
 TINY = [RapTable(partitions=3, sigma=1.01, subwindows=3), WibTree(partitions=50, fan_out=4, subwindows=3)]

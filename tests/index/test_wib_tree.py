@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.partitions.wib_tree import Leaves
+from slidejoin.papers.panjoin.wib_tree import Leaves
 from tests.index.chains import rows_of
 
 LEAST, MOST = -(2**63), 2**63 - 1

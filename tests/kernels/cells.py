@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from slidejoin.kernels.cells.placing import BUCKETS, CURSOR, FLOOR, SPREAD, new_state, reach_of
-from slidejoin.kernels.cells.probing import MARGIN, count_cells, find_cells
-from slidejoin.kernels.cells.table import LINES, WORDS, insert_cells, sweep_cells
-from slidejoin.kernels.common.vectors import LOW_32, aligned
-from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, OWN, SIZE, SLIDE, VIEW
+from slidejoin.index.cells.kernels.placing import BUCKETS, CURSOR, FLOOR, SPREAD, new_state, reach_of
+from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
+from slidejoin.index.cells.kernels.table import LINES, WORDS, insert_cells, sweep_cells
+from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, OWN, SIZE, SLIDE, VIEW
+from slidejoin.jit.vectors.vectors import LOW_32, aligned
 
 LOW, HIGH = -(2**63), 2**63 - 1
 FIRSTS = [0, 5, 2**31 - 9, 2**32 - 9, 2**33 + 2**31 - 9]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.index.kernels.ages import CLASSES, class_shift, count_from
 from slidejoin.index.sorted_runs.run import build_run
-from slidejoin.kernels.jit.compiling import inlined
-from slidejoin.kernels.sorted_runs.ages import CLASSES, class_shift, count_from
+from slidejoin.jit.compiling import inlined
 
 
 @inlined

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.ingest.clocks import EARLIEST, rank_ages, run_clocks, watch_clocks
+from slidejoin.operator.ingest.kernels.clocks import EARLIEST, rank_ages, run_clocks, watch_clocks
 from tests.law.checks import examples
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.predicate import doubles as keyed
-from slidejoin.kernels.predicate import ends
+from slidejoin.jit.vectors import doubles as keyed
+from slidejoin.predicate.kernels import ends
 from slidejoin.predicate.truth.floats import FIRST_KEY, LAST_KEY, float_keys, from_keys
 
 LARGEST = ends.LARGEST

@@ -18,12 +18,12 @@ import pytest
 from numba import types
 
 import slidejoin as sj
-from slidejoin.kernels.jit import background, interpreted
-from slidejoin.kernels.jit.background import Background, alone_in
-from slidejoin.kernels.jit.compiling import I64, kernel
-from slidejoin.kernels.jit.interpreted import MOST_IN_ALL, MOST_ROWS, PATIENCE, Interpreter
-from slidejoin.kernels.jit.registry import KERNELS
-from slidejoin.kernels.jit.warming import uncompiled
+from slidejoin.jit import background, interpreted
+from slidejoin.jit.background import Background, alone_in
+from slidejoin.jit.compiling import I64, kernel
+from slidejoin.jit.interpreted import MOST_IN_ALL, MOST_ROWS, PATIENCE, Interpreter
+from slidejoin.jit.registry import KERNELS, of_joins
+from slidejoin.jit.warming import uncompiled
 from slidejoin.operator.fused import FusedPath
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ SAID = (
     r"plain Python answers small pushes until then\n"
 )
 PID = """
-from slidejoin.kernels.jit.background import BACKGROUND
+from slidejoin.jit.background import BACKGROUND
 print(BACKGROUND._process.pid)
 """
 
@@ -131,7 +131,7 @@ def test_the_background_leaves_nothing_to_compile(installation: Installation) ->
     (folder,) = (path.parent for path in wait_for(installation.folder, "compiling.lock"))
     while not alone_in(folder):
         sleep(1)
-    every_kernel = "from slidejoin.kernels.jit.warming import uncompiled; print(len(uncompiled())); import os\n"
+    every_kernel = "from slidejoin.jit.warming import uncompiled; print(len(uncompiled())); import os\n"
     out, said = installation.run(f"{every_kernel}{EMBEDDED}".replace(PID, ""))
     assert (out, said) == (f"0\n{shown_in(EMBEDDED)}", "")
 
@@ -144,7 +144,7 @@ def wait_for(folder: Path, name: str) -> list[Path]:
 
 ONE_KERNEL = """
 import numpy as np
-from slidejoin.kernels.predicate.hashing import hash_bytes
+from slidejoin.predicate.kernels.hashing import hash_bytes
 for _ in range(2):
     hash_bytes(np.array([0, 1]), np.array([7], np.uint8), np.zeros(1, np.int64))
 """
@@ -162,10 +162,11 @@ def test_a_kernel_that_is_compiled_while_the_user_waits_is_said(quiet: str, tmp_
 
 
 SOME_KERNELS = """
-from slidejoin.kernels.jit import warming
-folder, prefix = warming.slidejoin.kernels.__path__, "slidejoin.kernels."
-names = {module.name.removeprefix(prefix) for module in warming.pkgutil.walk_packages(folder, prefix)}
-warming.compile_all(2, names - {"ingest.clocks", "predicate.hashing"})
+from slidejoin.jit import warming
+from slidejoin.jit.registry import KERNELS, of_joins
+warming.ALL_KERNELS.run()
+names = {kernel.__module__.removeprefix("slidejoin.") for kernel, _ in KERNELS}
+warming.compile_all(2, names - {"operator.ingest.kernels.clocks", "predicate.kernels.hashing"})
 """
 
 
@@ -198,7 +199,7 @@ def test_a_terminal_shows_how_far_it_is(tmp_path: Path) -> None:
 class Known:
     """A kernel as far as it is asked for."""
 
-    __module__ = "slidejoin.kernels.predicate.hashing"
+    __module__ = "slidejoin.predicate.kernels.hashing"
 
     def __init__(self, file: Path) -> None:
         self._cache, self._ready = SimpleNamespace(file=file), None
@@ -305,7 +306,7 @@ def test_a_restored_join_may_hold_any_number_of_rows(monkeypatch: pytest.MonkeyP
 def test_every_kernel_has_its_plain_twin() -> None:
     uncompiled()  # imports all
     one = Interpreter()
-    kernels = [each for each, _ in KERNELS if each.__module__.startswith("slidejoin.kernels.")]
+    kernels = [each for each, _ in KERNELS if of_joins(each)]
     twins = [one._twin(each) for each in kernels]
     assert len(kernels) > 100
     assert all(isinstance(twin, FunctionType) for twin in twins)
@@ -313,7 +314,7 @@ def test_every_kernel_has_its_plain_twin() -> None:
 
 
 def test_plain_kernels_are_as_silent_as_compiled_ones() -> None:
-    from slidejoin.kernels.predicate.hashing import hash_bytes
+    from slidejoin.predicate.kernels.hashing import hash_bytes
 
     given = np.array([0, 3]), np.frombuffer(b"abc", np.uint8)
     plain, compiled = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -336,7 +337,7 @@ def test_a_setting_that_cannot_be_is_refused_before_rows_are_taken(monkeypatch: 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from slidejoin.kernels.jit.background import alone_in
+from slidejoin.jit.background import alone_in
 print(alone_in(Path(sys.argv[1])), flush=True)
 time.sleep(600)
 """

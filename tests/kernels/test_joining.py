@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.candidates import joining
-from slidejoin.kernels.candidates.joining import (
+from slidejoin.operator.kernels import joining
+from slidejoin.operator.kernels.joining import (
     EVERY_PAIR,
     FIRST_PAIRS,
     KEPT_PAIRS,
@@ -23,7 +23,7 @@ from slidejoin.kernels.candidates.joining import (
     SLIDE_BY,
     WAYS,
 )
-from slidejoin.kernels.candidates.matched import mark_found, mark_probes
+from slidejoin.operator.kernels.matched import mark_found, mark_probes
 from slidejoin.operator.window.matched_rows import MatchedRows
 from tests.law.checks import examples
 

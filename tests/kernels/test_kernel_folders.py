@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.kernels.jit.caching import _Files
+from slidejoin.jit.caching import _Files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MODULE = """
 import numpy as np
 from numba import types
-from slidejoin.kernels.jit.compiling import I64, kernel
+from slidejoin.jit.compiling import I64, kernel
 
 @kernel(I64, returns=types.int64)
 def total(values):
@@ -35,7 +35,7 @@ import numpy as np
 if sys.argv[1:]:
     # Python itself may be where that user cannot read: everything is loaded before.
     import numba
-    from slidejoin.kernels.jit.compiling import kernel
+    from slidejoin.jit.compiling import kernel
     numba.njit("int64(int64[::1])")(lambda values: values.sum())
     os.setgroups([])
     os.setgid(int(sys.argv[1]))

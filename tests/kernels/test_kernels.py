@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.common import sorting
-from slidejoin.kernels.common.sorting import SMALL, radix_order, sorted_order
-from slidejoin.kernels.predicate.hashing import hash_bytes
+from slidejoin.jit.vectors import sorting
+from slidejoin.jit.vectors.sorting import SMALL, radix_order, sorted_order
+from slidejoin.predicate.kernels.hashing import hash_bytes
 
 LOW, HIGH = -(2**63), 2**63 - 1
 KEYS = st.one_of(st.integers(-4, 4), st.sampled_from([LOW, LOW + 1, -1, 0, 1, HIGH - 1, HIGH]), st.integers(LOW, HIGH))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from slidejoin.kernels.common.key_lanes import ALL_LANES, KEY_LANES, any_inside, keys_below, keys_inside
-from slidejoin.kernels.jit.compiling import I64, kernel
+from slidejoin.jit.compiling import I64, kernel
+from slidejoin.papers.kernels.key_lanes import ALL_LANES, KEY_LANES, any_inside, keys_below, keys_inside
 
 ENDS = [-(2**63), 1 - 2**63, -1, 0, 1, 2**63 - 2, 2**63 - 1]
 numbers = st.sampled_from(ENDS) | st.integers(-(2**63), 2**63 - 1)

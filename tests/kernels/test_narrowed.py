@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.common.word_lanes import WORDS_AT_ONCE
-from slidejoin.kernels.scans.comparing import compare_blocks, compare_one_by_one
-from slidejoin.kernels.scans.narrowed import FRAME, compare_narrowed, narrow_keys
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.comparing import compare_blocks, compare_one_by_one
+from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
 
 LEAST, MOST = -(2**63), 2**63 - 1
 values = st.one_of(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.ingest.ordering import MERGE_RANKS
+from slidejoin.operator.ingest.kernels.ordering import MERGE_RANKS
 from tests.law.checks import examples
 
 if TYPE_CHECKING:

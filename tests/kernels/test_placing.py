@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from slidejoin.kernels.cells.placing import (
+from slidejoin.index.cells.kernels.placing import (
     BUCKETS,
     LARGEST,
     MULTIPLIER,
@@ -25,8 +25,8 @@ from slidejoin.kernels.cells.placing import (
     spread_of,
     whole_key,
 )
-from slidejoin.kernels.common.vectors import LOW_32
-from slidejoin.kernels.jit.compiling import I64, OUT_I64, kernel
+from slidejoin.jit.compiling import I64, OUT_I64, kernel
+from slidejoin.jit.vectors.vectors import LOW_32
 from tests.kernels.cells import HIGH, LOW, i64
 
 SHIFTS = [0, 1, 3, 12, 16, 25, 30, 31]

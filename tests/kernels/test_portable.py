@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from slidejoin.kernels.common import vectors
+from slidejoin.jit.vectors import vectors
 
 GENERIC = """
 import sys, types
 package = types.ModuleType("slidejoin")  # the kernels alone: compiling all others would take several times as long
 package.__path__ = [sys.argv[1]]
 sys.modules["slidejoin"] = package
-from slidejoin.kernels.common import vectors
+from slidejoin.jit.vectors import vectors
 from tests.kernels import cells, test_vectors, test_weaving
 assert vectors.PORTABLE
 assert vectors.put_lanes is not vectors._permuted

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slidejoin.kernels.jit import progress
-from slidejoin.kernels.jit.progress import EACH, QUIET, Progress, expected
+from slidejoin.jit import progress
+from slidejoin.jit.progress import EACH, QUIET, Progress, expected
 
 
 @pytest.fixture

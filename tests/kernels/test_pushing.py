@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slidejoin.kernels.fused.pushing import INSERTING, OVER, PROBING, WRITING, do_a_part
-from slidejoin.kernels.fused.work import CLAIMS, DONES, INSERT, PARTS, PROBE, STAGE, WORK, WRITE
+from slidejoin.operator.fused.kernels.pushing import INSERTING, OVER, PROBING, WRITING, do_a_part
+from slidejoin.operator.fused.kernels.work import CLAIMS, DONES, INSERT, PARTS, PROBE, STAGE, WORK, WRITE
 
 pytestmark = pytest.mark.nojit
 

@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.index import parallel_search as probing
+from slidejoin.index.kernels.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
 from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
-from slidejoin.kernels.candidates.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
-from slidejoin.kernels.jit.compiling import inlined
+from slidejoin.jit.compiling import inlined
 from slidejoin.operator import candidates as finding
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.runtime.array_pool import ArrayPool

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from slidejoin.kernels.common import vectors
-from slidejoin.kernels.common.vectors import (
+from slidejoin.jit.compiling import OUT_I64, OUT_U32, U32, inlined, kernel
+from slidejoin.jit.vectors import vectors
+from slidejoin.jit.vectors.vectors import (
     LOW_32,
     aligned,
     borrowed,
@@ -27,7 +28,6 @@ from slidejoin.kernels.common.vectors import (
     scratch_words,
     widen_lanes,
 )
-from slidejoin.kernels.jit.compiling import OUT_I64, OUT_U32, U32, inlined, kernel
 from tests.kernels.cells import CANARY, u32
 
 put_one_by_one = inlined(vectors._stored_one_by_one)

@@ -7,15 +7,17 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from slidejoin.kernels.jit import warming
-from slidejoin.kernels.jit.caching import MANAGING, KernelCache, _Files, _parts, _reached
-from slidejoin.kernels.jit.folders import KERNEL_FOLDERS, KernelFolders, _Folders
-from slidejoin.kernels.jit.registry import KERNELS
-from slidejoin.kernels.jit.warming import warm_up
+from slidejoin.jit import warming
+from slidejoin.jit.caching import KernelCache, _Files, _parts, _reached
+from slidejoin.jit.folders import KERNEL_FOLDERS, KernelFolders, _Folders
+from slidejoin.jit.registry import KERNELS, has_kernels
+from slidejoin.jit.warming import warm_up
+from slidejoin.late_imports import KERNELS as all_kernels  # noqa: N811 - not a constant of kernels
 
 
 def test_all_kernels_are_found_by_the_next_process() -> None:
@@ -55,9 +57,9 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 import numpy as np
 from numba import njit
-from slidejoin.kernels.jit.compiling import load
-from slidejoin.kernels.jit.registry import KERNELS
-from slidejoin.kernels.rows.gathering import find_pieces, gather_marks
+from slidejoin.jit.compiling import load
+from slidejoin.jit.registry import KERNELS, has_kernels
+from slidejoin.rows.kernels.gathering import find_pieces, gather_marks
 loaded = lambda: sorted(kernel.__name__ for kernel, _ in KERNELS if kernel.overloads)
 print(*loaded())
 together = Barrier(4)
@@ -132,14 +134,23 @@ def test_a_kernel_is_made_of_all_modules_that_its_module_imports() -> None:
         function = getattr(kernel, "py_func", kernel)
         reached = {str(path) for path in _reached(Path(function.__code__.co_filename))}
         used = {getattr(value, "__module__", None) for value in function.__globals__.values()}
-        helpers = {name for name in used if name and name.startswith("slidejoin.kernels.")} - {*MANAGING_MODULES}
+        helpers = {name for name in used if name and has_kernels(name)}
         assert {sys.modules[name].__file__ for name in helpers} <= reached
         known |= reached
     assert any(path.endswith("fields.py") for path in known)
     assert not any(path.endswith(("caching.py", "progress.py")) for path in known)
 
 
-MANAGING_MODULES = {f"slidejoin.kernels.jit.{path.stem}" for path in MANAGING}
+def test_every_module_of_kernels_is_among_all() -> None:
+    all_kernels.run()
+    package = Path(warming.__file__).parent.parent
+    known = len(KERNELS)
+    for path in [*package.rglob("kernels/*.py"), *package.glob("jit/vectors/*.py")]:
+        import_module(
+            ".".join(("slidejoin", *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
+        )
+    assert [kernel.__module__ for kernel, _ in KERNELS[known:]] == []
+    assert all(has_kernels(kernel.__module__) for kernel, _ in KERNELS if kernel.__module__.startswith("slidejoin.jit"))
 
 
 def only(folder: Path) -> KernelFolders:
@@ -208,10 +219,11 @@ def test_kernels_of_an_image_that_is_read_only_leave_room_for_others_elsewhere(
 
 SHARED = """
 import json, sys
-from slidejoin.kernels.jit import warming
-folder, prefix = warming.slidejoin.kernels.__path__, "slidejoin.kernels."
-names = {module.name.removeprefix(prefix) for module in warming.pkgutil.walk_packages(folder, prefix)}
-others = names - {"ingest.clocks", "predicate.hashing", "predicate.shifting"}  # all would take long
+from slidejoin.jit import warming
+from slidejoin.jit.registry import KERNELS, has_kernels
+warming.ALL_KERNELS.run()
+names = {kernel.__module__.removeprefix("slidejoin.") for kernel, _ in KERNELS}
+others = names - {"operator.ingest.kernels.clocks", "predicate.kernels.hashing", "jit.vectors.shifting"}
 missing = len(warming.uncompiled(others))
 if sys.argv[1] == "broken":
     warming.HELPER = "raise SystemExit(1)"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.candidates.weaving import check_found, weave
+from slidejoin.index.kernels.weaving import check_found, weave
 from tests.kernels.cells import CANARY, FIRSTS, i64, u32
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from slidejoin.kernels.common.word_lanes import (
+from slidejoin.jit.compiling import U32, kernel
+from slidejoin.papers.kernels.word_lanes import (
     RANGES,
     WORD_LANES,
     WORDS_AT_ONCE,
@@ -18,7 +19,6 @@ from slidejoin.kernels.common.word_lanes import (
     any_word_in_ranges,
     words_inside,
 )
-from slidejoin.kernels.jit.compiling import U32, kernel
 
 LAST = 2**32 - 1
 numbers = st.sampled_from([0, 1, 2, 2**31 - 1, 2**31, LAST - 1, LAST]) | st.integers(0, LAST)

@@ -10,8 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.common.sorting import rough_order, settle, sort_words
-from slidejoin.kernels.common.words import (
+from slidejoin.index.kernels.ages import OFFSETS, count_from_low
+from slidejoin.index.kernels.searching import close_directory, mark_directory
+from slidejoin.index.sorted_runs.kernels.merging import drop_words, merge_beside, merge_wide, merge_words
+from slidejoin.jit.compiling import inlined
+from slidejoin.jit.vectors.sorting import rough_order, settle, sort_words
+from slidejoin.jit.vectors.words import (
     LANES,
     PAD,
     copy_positions,
@@ -24,10 +28,6 @@ from slidejoin.kernels.common.words import (
     write_ordinals,
     write_seen,
 )
-from slidejoin.kernels.jit.compiling import inlined
-from slidejoin.kernels.sorted_runs.ages import OFFSETS, count_from_low
-from slidejoin.kernels.sorted_runs.merging import drop_words, merge_beside, merge_wide, merge_words
-from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
 
 LOW, HIGH = -(2**63), 2**63 - 1
 TOP = 2**32 - 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.rows.writing import put_columns, stage_of
+from slidejoin.rows.kernels.writing import put_columns, stage_of
 from tests.law.checks import examples
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.cells import band_cells
 from slidejoin.index.cells.band_cells import BandCells
-from slidejoin.kernels.cells.placing import BUCKETS
+from slidejoin.index.cells.kernels.placing import BUCKETS
 from slidejoin.operator import join_operator
 from slidejoin.operator.window import side
 from slidejoin.predicate.truth.floats import float_keys

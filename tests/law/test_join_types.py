@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
-from slidejoin.operator.topology import topology_class
 from slidejoin.options import CellJoin, HandshakeLowLatency, RoundRobin, SplitJoin
+from slidejoin.spec.topologies import topology_class
 from tests.law.checks import ORDERS, assert_groups, examples, lines
 from tests.law.join_types import HOWS, Lines, assert_join_type
 from tests.law.test_branches import unions

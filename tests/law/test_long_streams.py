@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.spec.options import STRUCTURES
+from slidejoin.options import STRUCTURES
 from tests.exact import NULL, Answer, Exact, table_of
 from tests.law.checks import ORDERS, examples, lines, pair_lines
 from tests.narrow import set_limits

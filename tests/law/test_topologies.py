@@ -16,12 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.cores.cores_index import Region
-from slidejoin.index.cores.segments import WindowSegment
-from slidejoin.operator.topology import topology_class
+from slidejoin.options import STRUCTURES, CellJoin, Handshake, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
 from slidejoin.options import TOPOLOGIES as KNOWN
-from slidejoin.options import CellJoin, Handshake, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
-from slidejoin.spec.options import STRUCTURES
+from slidejoin.papers.split_join.cores.cores_index import Region
+from slidejoin.papers.split_join.cores.segments import WindowSegment
+from slidejoin.spec.topologies import topology_class
 from tests.daily import some_by_day
 from tests.law.checks import (
     ORDERS,

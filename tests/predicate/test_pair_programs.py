@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.kernels.predicate.instructions import BLOCK
 from slidejoin.predicate.bind import BoundFilter, bind
+from slidejoin.predicate.kernels.instructions import BLOCK
 from slidejoin.predicate.sql_text.sql import parse
 from tests.predicate.pairs import check_program, chosen
 

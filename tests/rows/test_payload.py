@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.rows.writing import put_columns
 from slidejoin.rows import directory
 from slidejoin.rows import payload as module
 from slidejoin.rows.chunk import records_of
+from slidejoin.rows.kernels.writing import put_columns
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.kernels.rows.text_table import CODE
 from slidejoin.rows import text_table as module
+from slidejoin.rows.kernels.text_table import CODE
 from slidejoin.rows.text_table import TextTable
 from tests.law.checks import examples
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.runtime.pipeline import AHEAD, Pipeline
+from slidejoin.papers.cell_join.pipeline import AHEAD, Pipeline
 
 
 @given(threads=st.integers(1, 3), workers=st.integers(1, 6), jobs=st.integers(0, 12), by_parts=st.booleans())

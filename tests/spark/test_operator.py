@@ -265,7 +265,7 @@ def test_damaged_manifest_is_refused(tmp_path: Path) -> None:
 CALLED = """
 import sys
 from pathlib import Path
-from slidejoin.kernels.jit.registry import KERNELS
+from slidejoin.jit.registry import KERNELS
 from slidejoin.spark.job.workers import TABLES, ready
 ready(sys.argv[1])
 from tests.spark import test_operator as here

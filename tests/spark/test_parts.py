@@ -162,7 +162,7 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
 
 NO_PLACE = """
 import sys
-from slidejoin.kernels.jit.folders import KernelFolders
+from slidejoin.jit.folders import KernelFolders
 KernelFolders._candidates = lambda self, sources: [root / sources.rpartition("/")[2] for root in self._added]
 from slidejoin.spark.job.workers import ready
 ready(sys.argv[1])
@@ -192,8 +192,8 @@ def test_worker_without_a_place_of_its_own_keeps_kernels_in_the_nodes_folder(tmp
 def test_worker_that_can_save_kernels_nowhere_compiles_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from slidejoin.kernels.jit import warming
-    from slidejoin.kernels.jit.folders import KERNEL_FOLDERS
+    from slidejoin.jit import warming
+    from slidejoin.jit.folders import KERNEL_FOLDERS
 
     blocked = tmp_path / "blocked"
     blocked.write_text("")
@@ -220,7 +220,7 @@ def test_default_cache_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch) 
 
 WAITING = """
 import sys
-from slidejoin.kernels.jit import warming
+from slidejoin.jit import warming
 from slidejoin.spark.job import workers
 compiled, locks, try_lock = [], [], workers.try_lock
 warming.compile_all = lambda leave_out: compiled.append(leave_out)

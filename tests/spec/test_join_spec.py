@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import slidejoin as sj
+from slidejoin.options import STRUCTURES, BiSort, Hash, NestedLoop, RapTable, WibTree
 from slidejoin.spec.join_spec import JoinSpec, algorithms, make_join_spec
-from slidejoin.spec.options import STRUCTURES, BiSort, Hash, NestedLoop, RapTable, WibTree
 
 GOOD: dict[str, Any] = {"on": "l.a < r.b", "window": sj.CountWindow(5)}
 

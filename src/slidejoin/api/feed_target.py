@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.api.feed_put import Put, combined
 from slidejoin.errors import ArgumentError, SchemaError
-from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.ingest.batches import to_table
 from slidejoin.sides import SIDES
 

@@ -16,7 +16,7 @@ from slidejoin.api.push_iterator import PushIterator
 from slidejoin.arguments import column_name, shown
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, ArgumentTypeError, MemoryLimitError, nearest
-from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
+from slidejoin.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import DECLARED, FIRST, RESTORED, to_table
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.figures import MultiStats

@@ -17,7 +17,7 @@ from slidejoin.api.snapshot import JoinState, load, new_plan, operator_of, save
 from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, MemoryLimitError, SchemaError
-from slidejoin.kernels.jit.interpreted import INTERPRETER, MOST_IN_ALL
+from slidejoin.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import DECLARED, FIRST, RESTORED, to_table
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.plan.output_schema import together

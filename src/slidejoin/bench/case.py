@@ -65,9 +65,9 @@ def choice(name: str, value: str, possible: Iterable[str]) -> None:
 
 def compile_kernels() -> None:
     """Compile everything before timing starts, so that neither this process nor the background one compiles later."""
-    from slidejoin.kernels.jit.compiling import load  # noqa: PLC0415 - loads Numba
-    from slidejoin.kernels.jit.registry import KERNELS  # noqa: PLC0415
-    from slidejoin.kernels.jit.warming import compile_all  # noqa: PLC0415
+    from slidejoin.jit.compiling import load  # noqa: PLC0415 - loads Numba
+    from slidejoin.jit.registry import KERNELS  # noqa: PLC0415
+    from slidejoin.jit.warming import compile_all  # noqa: PLC0415
 
     compile_all()
     for kernel, _ in KERNELS:

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.bench.report import Report
-from slidejoin.kernels.jit.compiling import I64, kernel, prefetch
+from slidejoin.jit.compiling import I64, kernel, prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

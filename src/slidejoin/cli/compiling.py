@@ -11,7 +11,7 @@ __all__ = ["compile_in_words", "compiled_kernels"]
 def compiled_kernels() -> dict[str, object]:
     """Compile all kernels that are not compiled yet, and return the seconds and the outcome for each kernel."""
     start = perf_counter()
-    from slidejoin.kernels.jit.warming import warm_up  # noqa: PLC0415 - loads Numba, part of what is measured
+    from slidejoin.jit.warming import warm_up  # noqa: PLC0415 - loads Numba, part of what is measured
 
     done = warm_up()
     _check_saved()
@@ -21,7 +21,7 @@ def compiled_kernels() -> dict[str, object]:
 def compile_in_words() -> None:
     """Do that and say so in one line. It needs no package but those of a plain installation."""
     start = perf_counter()
-    from slidejoin.kernels.jit.warming import compile_all, kernels  # noqa: PLC0415 - see above
+    from slidejoin.jit.warming import compile_all, kernels  # noqa: PLC0415 - see above
 
     compiled = len(compile_all())
     _check_saved()
@@ -30,7 +30,7 @@ def compile_in_words() -> None:
 
 def _check_saved() -> None:
     from slidejoin.errors import ConfigError  # noqa: PLC0415 - see above
-    from slidejoin.kernels.jit.warming import uncompiled  # noqa: PLC0415 - see above
+    from slidejoin.jit.warming import uncompiled  # noqa: PLC0415 - see above
 
     left = len(uncompiled())
     if left:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.kernels.common.vectors import LANES
+from slidejoin.jit.vectors.vectors import LANES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,7 @@ class InRanges(Protocol):
     """An answer whose candidates are contiguous and need no check but by ordinals."""
 
     def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return `kernels.candidates.spreading.fill_both`'s arguments for probes low…high-1, and how it counts them."""
+        """Return `index.kernels.spreading.fill_both`'s arguments for probes low…high-1, and how it counts them."""
         ...
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
-from slidejoin.index.structures import make_structure
 from slidejoin.index.union.union_index import Branch, UnionIndex
-from slidejoin.spec.options import STRUCTURES
+from slidejoin.spec.options import index_class, structure_named
 
 if TYPE_CHECKING:
     from slidejoin.index.cells.band_cells import Axis
@@ -57,9 +56,11 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         ]
         return UnionIndex(algorithm, branches, window.first)
     options = keys.options
-    if algorithm in STRUCTURES:
-        chosen = options if options is not None and options.name == algorithm else STRUCTURES[algorithm]()
-        return make_structure(chosen, keys.dims, window.capacity, window.first)
+    structure = structure_named(algorithm)
+    if structure is not None:
+        chosen = options if options is not None and options.name == algorithm else structure()
+        made: Index = index_class(structure)(chosen, keys.dims, window.capacity, window.first)
+        return made
     if algorithm == "planar":
         return PlanarIndex(keys.dims, merge=keys.merge, options=options)
     if algorithm != "band_cells" or keys.axis is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.view import ARRIVED, OWN, see_rows
+from slidejoin.index.kernels.view import ARRIVED, OWN, see_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +118,7 @@ class ProbeBatch:
     rank : (n,) int64
         Their places in the arrival order of the slice, ascending.
     view : (VIEW,) int64
-        Which stored rows they see, see `kernels.common.view`.
+        Which stored rows they see, see `index.kernels.view`.
     ranges : callable
         Returns their ranges of keys; called at most once, and not at all where `own` is sufficient.
     own : Prepared, optional

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.candidates.spreading import SIDE, STAGES, fill_both
-from slidejoin.kernels.candidates.weaving import weave
-from slidejoin.kernels.predicate.conditions import keep_held
+from slidejoin.index.kernels.spreading import SIDE, STAGES, fill_both
+from slidejoin.index.kernels.weaving import weave
+from slidejoin.operator.kernels.conditions import keep_held
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
 

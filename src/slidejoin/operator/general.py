@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.output import PairOutput
-from slidejoin.operator.punctuation import punctuated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +45,7 @@ class GeneralPath:
             slots = part.rows * (2 if plan.config.self_join else 1)
             found = iter([RangeCandidates(slots, parts.workers, parts.memory)])
         output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit)
-        stars = parts.topology.punctuation(part, first) if plan.layout.punctuated else None
+        tables = parts.topology.tables_of(output, part, first)
         if plan.config.output == "count":
             yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
             return
@@ -57,7 +56,7 @@ class GeneralPath:
                 yield from join_type.tables(output, found, departed)
                 return
             for candidates in found:
-                yield from output.pairs(candidates) if stars is None else punctuated(output, candidates, stars)
+                yield from tables(candidates)
         finally:
             # Threads may look for further candidates, also where the reader of the tables stops early.
             if isinstance(found, Generator):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
 from slidejoin.operator.counts import CountTables, pairs_in
 from slidejoin.operator.deferred.asked import AskedPath
@@ -32,10 +32,11 @@ from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
 from slidejoin.operator.stats import Stats
 from slidejoin.operator.topology import make_topology
+from slidejoin.operator.topology.shared import SharedTopology
 from slidejoin.operator.window.latest_rows import LatestRows
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.plan.latest_terms import LatestTerms
-from slidejoin.plan.output_schema import PUNCTUATION, together
+from slidejoin.plan.output_schema import together
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
@@ -117,7 +118,7 @@ class JoinOperator:
             plan, "left", chosen=chosen, merge=merge, make_index=making, closing=closing, indexed=at_once,
             marked="left" in marked,
         )  # fmt: skip
-        waits = not at_once and not asked and sealed is None and self.topology.fuses
+        waits = not at_once and not asked and sealed is None
         latest = LatestTerms.of(plan) if waits else None
         # The rows of a self-join are in both windows, their payload is kept once.
         shared = left.payload if plan.config.self_join else None
@@ -136,7 +137,7 @@ class JoinOperator:
             plan, chosen.algorithm, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers,
             self.stats, memory, self.join_type, self.latest,
         )  # fmt: skip
-        fuses = at_once and self.topology.fuses
+        fuses = at_once and isinstance(self.topology, SharedTopology)
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
         # An attribute: a cached property makes all others of the object slower to read.
@@ -301,8 +302,8 @@ class JoinOperator:
             self.stats.pairs += pairs_in(out)
         elif self.deferred is not None:
             return  # the path counts the pairs of left rows that it answers
-        elif self.plan.layout.punctuated:
-            self.stats.pairs += out.column(PUNCTUATION.names[0]).null_count
+        elif self.plan.layout.further is not None:
+            self.stats.pairs += out.column(self.plan.layout.further.names[0]).null_count
         else:
             self.stats.pairs += out.num_rows
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slidejoin.kernels.candidates.joining import (
+from slidejoin.operator.kernels.joining import (
     EVERY_PAIR,
     FIRST_PAIRS,
     KEPT_PAIRS,
@@ -34,7 +34,7 @@ from slidejoin.kernels.candidates.joining import (
     WAYS,
     join_rows,
 )
-from slidejoin.kernels.candidates.matched import put_between
+from slidejoin.operator.kernels.matched import put_between
 from slidejoin.operator.output import JoinedRows, PositionsBlock
 from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
 from slidejoin.operator.window.matched_rows import MatchedRows

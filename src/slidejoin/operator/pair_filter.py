@@ -1,4 +1,4 @@
-"""Filters that run as programs on the records of both windows, see `slidejoin.kernels.predicate.conditions`."""
+"""Filters that run as programs on the records of both windows, see `slidejoin.operator.kernels.conditions`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.predicate.conditions import (
+from slidejoin.operator.kernels.conditions import (
     COLUMN,
     LOAD_DOUBLE,
     LOAD_FLOAT,
@@ -18,8 +18,8 @@ from slidejoin.kernels.predicate.conditions import (
     find_held,
     hold_pairs,
 )
-from slidejoin.kernels.predicate.instructions import CONSTANT
-from slidejoin.kernels.rows.records import LONG, SHORT, TEXT
+from slidejoin.predicate.kernels.instructions import CONSTANT
+from slidejoin.rows.kernels.records import LONG, SHORT, TEXT
 from slidejoin.runtime.addresses import address_of
 from slidejoin.sides import SIDES
 

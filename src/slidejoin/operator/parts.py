@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slidejoin.operator.topology.shared import SharedTopology
+
 if TYPE_CHECKING:
     from slidejoin.operator.counts import CountTables
     from slidejoin.operator.ingest.ingest import Ingest
@@ -60,3 +62,9 @@ class JoinParts:
     memory: ArrayPool
     join_type: JoinTypeOutput | None = None
     latest: LatestRows | None = None
+
+    @property
+    def shared(self) -> SharedTopology:
+        """The topology of a join that is fused: one index a side, which its pushes use directly."""
+        assert isinstance(self.topology, SharedTopology)  # noqa: S101 - no other join is fused
+        return self.topology

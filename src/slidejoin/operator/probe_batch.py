@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.kernels.common.view import view_of
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import other

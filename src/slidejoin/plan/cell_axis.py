@@ -102,6 +102,6 @@ def _places_of_doubles(scale: float) -> Callable[[NDArray[np.int64]], NDArray[np
 
 @cache
 def _places() -> Callable[..., None]:
-    from slidejoin.kernels.predicate.doubles import double_places  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.jit.vectors.doubles import double_places  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return double_places

@@ -241,7 +241,7 @@ class CompositeLayout:
 
 @cache
 def _kernels() -> ModuleType:
-    from slidejoin.kernels.predicate import packing  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.plan.kernels import packing  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return packing
 

@@ -23,16 +23,10 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_options import JoinType
 
-__all__ = ["POSITIONS", "PUNCTUATION", "Layout", "in_strict_order", "together"]
+__all__ = ["POSITIONS", "Layout", "in_strict_order", "together"]
 
 POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64())])
 """The schema of ``output="positions"``: the ordinals of the two rows of each pair."""
-
-
-_MARKS: dict[str, pa.DataType] = {"punctuation": pa.string(), "rows_done": pa.int64(), "stored_done": pa.int64()}
-
-PUNCTUATION = pa.schema(_MARKS)
-"""The columns behind all others where the output carries punctuations, see `slidejoin.operator.punctuation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +38,9 @@ class Layout:
     columns : tuple of (side, name, output name)
         In output order.
     schema : pyarrow.Schema
-        Of the output tables, without punctuations.
-    punctuated : bool
-        Whether the output carries punctuations.
+        Of the output tables, without further columns.
+    further : pyarrow.Schema or None
+        Columns behind all others, for rows of the topology's own, see `Topology.further_columns`.
     lacking : tuple of {"left", "right"}
         The sides of which an output row may lack the row.
     """
@@ -54,13 +48,13 @@ class Layout:
     columns: tuple[tuple[Side, str, str], ...]
     schema: pa.Schema
     output: str
-    punctuated: bool = False
+    further: pa.Schema | None = None
     lacking: tuple[Side, ...] = ()
 
     @property
     def whole(self) -> pa.Schema:
-        """Of the output tables, with the columns of punctuations if there are any."""
-        return pa.schema([*self.schema, *PUNCTUATION]) if self.punctuated else self.schema
+        """Of the output tables, with the further columns."""
+        return self.schema if self.further is None else pa.schema([*self.schema, *self.further])
 
     @staticmethod
     def of(
@@ -72,7 +66,7 @@ class Layout:
         output: str,
         *,
         how: JoinType = "inner",
-        punctuated: bool = False,
+        further: pa.Schema | None = None,
         added: Sequence[pa.Field[Any]] | None = None,
         fold: bool = False,
     ) -> Layout:
@@ -100,11 +94,11 @@ class Layout:
             ]
         lacking = tuple(other(side) for side in UNMATCHED[how]) + (("right",) if how == "left_semi" else ())
         if output == "positions":
-            return Layout((), POSITIONS, output, punctuated, lacking)
+            return Layout((), POSITIONS, output, further, lacking)
         if added is not None:
             every = [column for column in every if column[0] == "left"]
         chosen = every if select is None else _selected(select, every, aliases, how, fold=fold)
-        extra = ("side", "match_count") if output == "count" else tuple(PUNCTUATION.names) if punctuated else ()
+        extra = ("side", "match_count") if output == "count" else () if further is None else tuple(further.names)
         extra += tuple(field.name for field in added or ())
         names = [*extra, *(out for _, _, out in chosen)]
         twice = names_twice(names, fold=fold)
@@ -119,7 +113,7 @@ class Layout:
         if output == "count":
             fields = [pa.field("side", pa.string()), *fields, pa.field("match_count", pa.int64())]
         fields += added or ()
-        return Layout(tuple(chosen), pa.schema(fields), output, punctuated, lacking)
+        return Layout(tuple(chosen), pa.schema(fields), output, further, lacking)
 
     def names(self, side: Side) -> list[str]:
         """Output columns of that side."""
@@ -203,7 +197,7 @@ def in_strict_order(slots: NDArray[np.int64], stored: NDArray[np.int64]) -> NDAr
     width = int(relative.max()).bit_length()
     first = slots - slots[0]
     if width + int(first[-1]).bit_length() < 63:  # noqa: PLR2004 - bits of a positive int64
-        from slidejoin.kernels.common.sorting import sorted_order  # noqa: PLC0415 - layouts are decided without Numba
+        from slidejoin.jit.vectors.sorting import sorted_order  # noqa: PLC0415 - layouts are decided without Numba
 
         return sorted_order((first << width) | relative)
     return np.lexsort((stored, slots))

@@ -24,8 +24,7 @@ from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.spec.join_spec import ALGORITHMS
-from slidejoin.spec.options import STRUCTURES
+from slidejoin.spec.options import algorithm_in_words, structure_named, structures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -149,8 +148,8 @@ class Plan:
 
     def index_terms(self, algorithm: str) -> IndexTerms:
         """Return which terms an index answers, as far as the predicate alone tells."""
-        of, two = self.composite, algorithm == "planar"
-        two |= algorithm in STRUCTURES and STRUCTURES[algorithm].two_terms
+        of, structure = self.composite, structure_named(algorithm)
+        two = algorithm == "planar" if structure is None else structure.two_terms
         second = self._second if two else None
         if of is None:
             return IndexTerms(algorithm, (), 0, second)
@@ -203,7 +202,7 @@ class Plan:
     @property
     def _second(self) -> int | None:
         """Place of the second key of an index that has two; None without one."""
-        structure = STRUCTURES.get(self.config.algorithm)
+        structure = structure_named(self.config.algorithm)
         if not self.planar and (structure is None or not structure.two_terms):
             return None
         taken = (0,) if self.composite is None else self.composite.terms
@@ -263,7 +262,11 @@ class Plan:
 
     def _why(self, used: IndexTerms) -> str:  # noqa: PLR0911 - one case each
         if used != self.index_terms(self.algorithm):
-            other = "the same index on other terms" if used.algorithm == self.algorithm else ALGORITHMS[self.algorithm]
+            other = (
+                "the same index on other terms"
+                if used.algorithm == self.algorithm
+                else algorithm_in_words(self.algorithm)
+            )
             return f"measured to be faster than {other} in this join"
         if self.config.algorithm != "auto":
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
@@ -299,7 +302,7 @@ class Plan:
                 *explained_join_type(config),
                 *([] if self.rule is None else [f"output: {self.rule.label}"]),
                 *([] if topology is None else [f"topology: {topology}"]),
-                f"index: {ALGORITHMS[used.algorithm]}",
+                f"index: {algorithm_in_words(used.algorithm)}",
                 f"because {self._why(used)}",
                 *([] if seen is None else [f"measured: {seen}"]),
                 *terms,
@@ -356,7 +359,7 @@ def make_plan(
     """
     layout = Layout.of(
         left, right, config.select, config.suffix, config.aliases, config.output, how=config.how,
-        punctuated=config.topology is not None and config.topology.punctuates,
+        further=None if config.topology is None else config.topology.further_columns,
         added=None if rule is None else rule.fields, fold=config.fold_names,
     )  # fmt: skip
     # Left rows that are answered as they leave are compared by other means.
@@ -373,7 +376,7 @@ def make_plan(
     if nearest is not None and _shape(numbered[0][0]) != "equality":
         # A walk from a value outwards needs rows in the order of these values.
         numbered.sort(key=lambda pair: not nearest.orders(pair[0]))
-    structure = STRUCTURES.get(config.algorithm)
+    structure = structure_named(config.algorithm)
     planar = config.algorithm == "planar" or (
         config.algorithm == "auto" and nearest is None and suits_planar([term for term, _ in numbered], fixed=_fixed)
     )
@@ -390,7 +393,7 @@ def make_plan(
         )
         raise PredicateError(msg)
     if structure is not None and structure.equality_only and _shape(terms[0]) != "equality":
-        others = ", ".join(repr(name) for name, one in STRUCTURES.items() if not one.equality_only)
+        others = ", ".join(repr(name) for name, one in structures().items() if not one.equality_only)
         msg = (
             f"algorithm={config.algorithm!r} supports only equality, so the predicate needs an equality between the "
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
@@ -403,7 +406,7 @@ def make_plan(
 
 def _composite(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | None) -> Composite | None:
     """Return which terms are one key together: all equalities, and the narrowest range that the index can answer."""
-    structure, shapes = STRUCTURES.get(config.algorithm), {"band", "ranges"}
+    structure, shapes = structure_named(config.algorithm), {"band", "ranges"}
     if structure is not None and structure.equality_only:
         shapes = set()
     elif config.algorithm == "band_cells":

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.rows.gathering import GATHER
 from slidejoin.rows.arrow_buffers import buffer_of, from_buffer, values_in
+from slidejoin.rows.kernels.gathering import GATHER
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, is_text, text_arrays
 from slidejoin.rows.widths import SLICE, in_one_chunk
@@ -33,7 +33,7 @@ PADDED = 8
 BOOLEAN = pa.bool_().id
 
 WORDS = np.dtype((np.uint64, 2))
-"""How a text is stored in its record, see `kernels.rows.records`."""
+"""How a text is stored in its record, see `rows.kernels.records`."""
 
 
 class Fixed(NamedTuple):

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.kernels.rows.gathering import gather_marks
-from slidejoin.kernels.rows.records import gather_rows
 from slidejoin.rows.arrow_buffers import buffer_of
+from slidejoin.rows.kernels.gathering import gather_marks
+from slidejoin.rows.kernels.records import gather_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.rows.exported import RELEASE, STRUCTURE
+from slidejoin.rows.kernels.exported import RELEASE, STRUCTURE
 from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ExportedBatch:
     Attributes
     ----------
     address : int
-        Of the structure, see `slidejoin.kernels.rows.exported`.
+        Of the structure, see `slidejoin.rows.kernels.exported`.
     """
 
     __slots__ = ("_structure", "_words", "address")

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.rows.gathering import GATHER, GUIDE_SHIFT, find_pieces, gather_bits
 from slidejoin.rows.arrow_buffers import array_of, buffer_of
 from slidejoin.rows.held_types import with_few_entries
+from slidejoin.rows.kernels.gathering import GATHER, GUIDE_SHIFT, find_pieces, gather_bits
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.widths import Widths, fixed_width, row_bytes, varies
 

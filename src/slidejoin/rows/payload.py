@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.rows.writing import put_columns, stage_of
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.gathered import Gathered, InRecords
+from slidejoin.rows.kernels.writing import put_columns, stage_of
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, long_bytes
 from slidejoin.rows.widths import fixed_width

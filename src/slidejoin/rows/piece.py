@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.rows.gathering import GATHER
 from slidejoin.rows.arrow_buffers import array_of
+from slidejoin.rows.kernels.gathering import GATHER
 from slidejoin.rows.widths import SLICE, in_one_chunk
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.rows.records import SHORT, TEXT, put_texts, take_texts
 from slidejoin.rows.arrow_buffers import buffer_of, chunks_of, from_buffer
+from slidejoin.rows.kernels.records import SHORT, TEXT, put_texts, take_texts
 from slidejoin.rows.widths import TEXTS
 
 if TYPE_CHECKING:

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pat
 
-from slidejoin.kernels.rows.records import LONG
-from slidejoin.kernels.rows.text_table import (
+from slidejoin.rows.arrow_buffers import buffer_of, chunks_of
+from slidejoin.rows.held_types import plain
+from slidejoin.rows.kernels.records import LONG
+from slidejoin.rows.kernels.text_table import (
     CODE,
     EPOCH,
     FREED,
@@ -30,8 +32,6 @@ from slidejoin.kernels.rows.text_table import (
     find_texts,
     rebuild,
 )
-from slidejoin.rows.arrow_buffers import buffer_of, chunks_of
-from slidejoin.rows.held_types import plain
 from slidejoin.rows.text import is_text, offsets_of, text_arrays
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json,
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import JOIN_TYPES, LATE, ORDERS, OUTPUTS
 from slidejoin.spec.nearest import Nearest
-from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
+from slidejoin.spec.options import ALWAYS, Options, structures
 from slidejoin.spec.topologies import Shared, topology_of
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json, window_to_json
 from slidejoin.stored import StoredValue
@@ -24,14 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_options import JoinType, Late, Order, Output
     from slidejoin.spec.topologies import Topology
 
-__all__ = ["ALGORITHMS", "JoinSpec", "algorithm_of", "algorithms", "check_topology", "make_join_spec", "wall_clock_of"]
-
-ALGORITHMS = {
-    "auto": "the planner's choice",
-    "band_cells": "a hash table of cells as wide as the band",
-    "bi_sort": BiSort.what,
-    "planar": Planar.what,
-} | {name: options.what for name, options in STRUCTURES.items()}
+__all__ = ["JoinSpec", "algorithm_of", "algorithms", "check_topology", "make_join_spec", "wall_clock_of"]
 
 
 def algorithms() -> tuple[str, ...]:
@@ -42,7 +35,7 @@ def algorithms() -> tuple[str, ...]:
     >>> "bi_sort" in algorithms()
     True
     """
-    return tuple(ALGORITHMS)
+    return (*ALWAYS, *structures())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,4 +409,4 @@ def algorithm_of(value: object) -> tuple[str, Options | None]:
     """
     if isinstance(value, Options):
         return value.name, value
-    return one_of("algorithm", value, ALGORITHMS), None
+    return (value if isinstance(value, str) and value in ALWAYS else one_of("algorithm", value, algorithms())), None

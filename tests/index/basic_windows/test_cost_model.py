@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from slidejoin.index.basic_windows.cost_model import EVEN, LARGEST, SMALLEST, best_unit_blocks, measured_costs
-from slidejoin.kernels.scans.comparing import UNIT_BLOCK
 from slidejoin.options import ScanCosts
+from slidejoin.papers.cell_join.basic_windows.cost_model import (
+    EVEN,
+    LARGEST,
+    SMALLEST,
+    best_unit_blocks,
+    measured_costs,
+)
+from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 
 COSTS = ScanCosts(issue=20.0, move=0.04, begin=60.0, compare=0.005)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.basic_windows.pointers import Pointers
+from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
 
 moves = st.lists(st.sampled_from(["add", "remove"]) | st.integers(1, 9), max_size=60)
 rates = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=20)

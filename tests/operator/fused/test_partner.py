@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
-from slidejoin.kernels.fused.pushing import AWAKE, CLAIMED, FINISHED
-from slidejoin.kernels.fused.work import WORK
 from slidejoin.operator.fused import cells
 from slidejoin.operator.fused import partner as partners
+from slidejoin.operator.fused.kernels.pushing import AWAKE, CLAIMED, FINISHED
+from slidejoin.operator.fused.kernels.work import WORK
 from slidejoin.operator.fused.partner import Partner
 from slidejoin.runtime.addresses import address_of
 

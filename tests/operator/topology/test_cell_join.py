@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.basic_windows.divided import DividedIndex, DividedList
-from slidejoin.index.basic_windows.hashed_window import HashedWindow
-from slidejoin.index.basic_windows.indexed_window import IndexedWindow
-from slidejoin.index.basic_windows.scanned_window import ScannedWindow
-from slidejoin.index.scans.nested_loop import NestedLoopIndex
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
-from slidejoin.kernels.scans.comparing import UNIT_BLOCK
-from slidejoin.kernels.scans.hash_buckets import NOTHING
-from slidejoin.operator.topology import cell_join
-from slidejoin.operator.topology.worker_load import WorkerLoad
 from slidejoin.options import CellJoin, Hash, NestedLoop, ScanCosts
+from slidejoin.papers.cell_join import topology as cell_join
+from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex, DividedList
+from slidejoin.papers.cell_join.basic_windows.hashed_window import HashedWindow
+from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
+from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
+from slidejoin.papers.cell_join.kernels.hash_buckets import NOTHING
+from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
+from slidejoin.papers.cell_join.worker_load import WorkerLoad
+from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 from tests.index.chains import asked
 from tests.law.checks import examples
 from tests.narrow import set_limits

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.cores.segments import ChainIndex, WindowSegment
 from slidejoin.options import Handshake
+from slidejoin.papers.split_join.cores.segments import ChainIndex, WindowSegment
 from tests.law.checks import examples
 from tests.narrow import set_limits
 

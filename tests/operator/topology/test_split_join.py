@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.cores.dealing import number_in_core
-from slidejoin.index.cores.mergers import GatheringTree
-from slidejoin.operator.topology import precision
-from slidejoin.operator.topology.precision import PUSHES, WIDEST, Precision, PrecisionControl
 from slidejoin.options import SplitJoin
-from slidejoin.spec.topologies import ORDERINGS
+from slidejoin.papers.split_join import precision
+from slidejoin.papers.split_join.cores.dealing import number_in_core
+from slidejoin.papers.split_join.cores.mergers import GatheringTree
+from slidejoin.papers.split_join.options import ORDERINGS
+from slidejoin.papers.split_join.precision import PUSHES, WIDEST, Precision, PrecisionControl
 from tests.law.checks import ORDERS, examples, line, lines, pair_lines
 from tests.strategies import Case, cases
 
@@ -166,7 +166,7 @@ def test_inner_order_sorts_stored_rows_by_blocks(ordering: str, every: int) -> N
 
 
 def test_results_leave_at_punctuations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slidejoin.operator.topology.split_join.RELEASED", 1 << 12)
+    monkeypatch.setattr("slidejoin.papers.split_join.topology.RELEASED", 1 << 12)
     rng = np.random.default_rng(4)
     rows = {"a": rng.integers(0, 1000, 20_000)}
     join = sj.StreamJoin(

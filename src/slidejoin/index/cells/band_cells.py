@@ -16,14 +16,7 @@ import numpy as np
 
 from slidejoin.index.answer import Answer, FoundPositions, joined
 from slidejoin.index.cells.growth import cells_growth, new_cells, widens
-from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool
-from slidejoin.index.cells.probes import CellProbes
-from slidejoin.index.cells.secrets import draw_multiplier
-from slidejoin.index.keys import RowKeys
-from slidejoin.index.ordinal_ring import OrdinalRing
-from slidejoin.index.protocol import Index, Probing
-from slidejoin.kernels.candidates.weaving import check_found
-from slidejoin.kernels.cells.placing import (
+from slidejoin.index.cells.kernels.placing import (
     BUCKETS,
     CURSOR,
     DEEP,
@@ -36,8 +29,8 @@ from slidejoin.kernels.cells.placing import (
     new_state,
     reach_of,
 )
-from slidejoin.kernels.cells.probing import MARGIN, count_cells, find_cells
-from slidejoin.kernels.cells.table import (
+from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
+from slidejoin.index.cells.kernels.table import (
     LINES,
     LINK,
     NEWEST,
@@ -46,7 +39,14 @@ from slidejoin.kernels.cells.table import (
     insert_cells,
     sweep_cells,
 )  # fmt: skip
-from slidejoin.kernels.common.vectors import LOW_32, aligned
+from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool
+from slidejoin.index.cells.probes import CellProbes
+from slidejoin.index.cells.secrets import draw_multiplier
+from slidejoin.index.kernels.weaving import check_found
+from slidejoin.index.keys import RowKeys
+from slidejoin.index.ordinal_ring import OrdinalRing
+from slidejoin.index.protocol import Index, Probing
+from slidejoin.jit.vectors.vectors import LOW_32, aligned
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.index.cells.layout import ROWS_A_BUCKET, larger_pool
-from slidejoin.index.ordinal_ring import ring_rows
-from slidejoin.kernels.cells.placing import (
+from slidejoin.index.cells.kernels.placing import (
     BUCKETS,
     CURSOR,
     LARGEST,
@@ -22,8 +20,10 @@ from slidejoin.kernels.cells.placing import (
     SPREAD,
     spread_of,
 )  # fmt: skip
-from slidejoin.kernels.cells.table import CHAINED, HALF, LINES, LINK, NEWEST, SLOTS, WORDS
-from slidejoin.kernels.common.vectors import LOW_32
+from slidejoin.index.cells.kernels.table import CHAINED, HALF, LINES, LINK, NEWEST, SLOTS, WORDS
+from slidejoin.index.cells.layout import ROWS_A_BUCKET, larger_pool
+from slidejoin.index.ordinal_ring import ring_rows
+from slidejoin.jit.vectors.vectors import LOW_32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

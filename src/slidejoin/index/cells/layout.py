@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slidejoin.kernels.cells.table import LINES, WORDS
+from slidejoin.index.cells.kernels.table import LINES, WORDS
 
 __all__ = ["BYTES_A_ROW", "ROWS_A_BUCKET", "SMALLEST_POOL", "larger_pool"]
 

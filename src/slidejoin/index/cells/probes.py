@@ -23,7 +23,7 @@ class CellProbes:
     rank : (n,) int64
         Places of the probes in the arrival order, ascending.
     view : (VIEW,) int64
-        What they see of the stored side, see `slidejoin.kernels.common.view`.
+        What they see of the stored side, see `slidejoin.index.kernels.view`.
     lows, highs : (p, n) int64
         Ranges of the further dimensions.
     dims : (p,) int64

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.cells.placing import MULTIPLIER, SHIFT, STEP, _largest_term
+from slidejoin.index.cells.kernels.placing import MULTIPLIER, SHIFT, STEP, _largest_term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.ranging import find_ranges
+from slidejoin.index.planar.kernels.counting import count_boxes
+from slidejoin.index.planar.kernels.reporting import CHECKS, COUNT, FILL, KEEP, SYMBOLS, put_kept, report
 from slidejoin.index.planar.newest import Young
 from slidejoin.index.sorted_runs.answers import IN_ORDER, order_of
-from slidejoin.kernels.planar.counting import count_boxes
-from slidejoin.kernels.planar.reporting import CHECKS, COUNT, FILL, KEEP, SYMBOLS, put_kept, report
-from slidejoin.kernels.sorted_runs.ranging import find_ranges
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
 
@@ -53,7 +53,7 @@ class Boxes:
     Attributes
     ----------
     boxes, sides : (n, k * runs), (n, p * runs) int64
-        As `kernels.planar.reporting.report` takes them.
+        As `index.planar.kernels.reporting.report` takes them.
     order, side_lines : (n,) int32
         Likewise.
     lo, hi, lo_second, hi_second : (k, n), (k, n), (p, n), (p, n) int64

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.planar.reporting import FIELDS
-from slidejoin.kernels.sorted_runs.searching import FIELDS as RUN_FIELDS
+from slidejoin.index.kernels.searching import FIELDS as RUN_FIELDS
+from slidejoin.index.planar.kernels.reporting import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Lines:
     runs : tuple of PlanarRun
         The runs, which keep the memory that the lines point to.
     planar, x, y : (r, FIELDS) int64
-        Their lines, see `kernels.planar.reporting`, and those of both orders, see `kernels.sorted_runs.searching`.
+        Their lines, see `index.planar.kernels.reporting`, and those of both orders, see `index.kernels.searching`.
     base, end : (r,) int64
         The ordinals that they span.
     least, most : (r, d) int64
@@ -72,7 +72,7 @@ class Reached:
     chosen : (s,) int64
         Which ones.
     checks : (s,) int64
-        What is checked of candidates in each, see `kernels.sorted_runs.searching`.
+        What is checked of candidates in each, see `index.kernels.searching`.
     """
 
     lines: Lines

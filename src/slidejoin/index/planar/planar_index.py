@@ -2,7 +2,7 @@
 
 A run holds its rows in the orders of both keys, and for each row its rank by the second one. A probe is then a box: a
 range of places times a range of ranks, both found by search. Rows of boxes are reported through a hierarchy of block
-bounds, and counted through a wavelet matrix, see `slidejoin.kernels.planar`. Runs are merged by levels, as
+bounds, and counted through a wavelet matrix, see `slidejoin.index.planar.kernels`. Runs are merged by levels, as
 `slidejoin.index.sorted_runs` does. The rows of small pushes collect unsorted until they are worth a run.
 
 Which rows a probe sees is decided by ordinals. Reporting compares them beside the ranks. Counting does so only in runs
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answer import Answer
+from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.parallel_search import by_and_by
 from slidejoin.index.planar.answers import NONE_YOUNG, CountedBoxes, FoundInBoxes, count_whole
 from slidejoin.index.planar.cutting import bounds_in_time, bounds_of, seeing_parts
@@ -28,7 +29,6 @@ from slidejoin.index.planar.run import PlanarRun
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
 from slidejoin.index.sorted_runs.reach import Reach
-from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.spec.options import Planar as PlanarOptions
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slidejoin.index.planar.kernels.building import bound_blocks, bound_groups, place_ranks, rank_rows
+from slidejoin.index.planar.kernels.counting import BITS, LAST_BITS, RECORD, fill_last, fill_level
+from slidejoin.index.planar.kernels.lanes import FAN_OUT, LANES
+from slidejoin.index.planar.kernels.reporting import FIELDS
 from slidejoin.index.sorted_runs.run import Run, build_run
-from slidejoin.kernels.planar.building import bound_blocks, bound_groups, place_ranks, rank_rows
-from slidejoin.kernels.planar.counting import BITS, LAST_BITS, RECORD, fill_last, fill_level
-from slidejoin.kernels.planar.lanes import FAN_OUT, LANES
-from slidejoin.kernels.planar.reporting import FIELDS
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class PlanarRun:
 
     @property
     def line(self) -> tuple[int, ...]:
-        """The run's line in the table, without symbols, see `kernels.planar.reporting.FIELDS`."""
+        """The run's line in the table, without symbols, see `index.planar.kernels.reporting.FIELDS`."""
         if self._line is None:
             # Those of both orders are made with it: making them builds directories, which no two threads must do.
             _ = self.x.line, self.y.line
@@ -158,7 +158,7 @@ class PlanarRun:
         return self._line
 
     def symbols(self) -> int:
-        """Return the address of what `kernels.planar.counting` reads, made by the first call. O(rows)."""
+        """Return the address of what `index.planar.kernels.counting` reads, made by the first call. O(rows)."""
         self.make_symbols()
         assert self._symbols is not None  # noqa: S101 - just made
         return self._symbols.address
@@ -210,7 +210,7 @@ class PlanarRun:
 
 
 class Symbols:
-    """The symbols of the ranks of a run, for `kernels.planar.counting`: some seven bytes a row."""
+    """The symbols of the ranks of a run, for `index.planar.kernels.counting`: some seven bytes a row."""
 
     __slots__ = ("_arrays", "_line", "address")
 

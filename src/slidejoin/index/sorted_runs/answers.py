@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.ranging import count_matches, find_ranges
+from slidejoin.index.kernels.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
+from slidejoin.index.kernels.spreading import SIDE
+from slidejoin.index.sorted_runs.kernels.ascending import BOTH, find_ascending, gather_spots
+from slidejoin.index.sorted_runs.kernels.matching import fill
+from slidejoin.index.sorted_runs.kernels.pairing import find_few, gather
+from slidejoin.index.sorted_runs.kernels.tallying import tally
 from slidejoin.index.sorted_runs.run import words_pool
-from slidejoin.kernels.candidates.matching import fill
-from slidejoin.kernels.candidates.spreading import SIDE
-from slidejoin.kernels.common.sorting import BITS, rough_order
-from slidejoin.kernels.common.words import LANES
-from slidejoin.kernels.sorted_runs.ascending import BOTH, find_ascending, gather_spots
-from slidejoin.kernels.sorted_runs.pairing import find_few, gather
-from slidejoin.kernels.sorted_runs.ranging import count_matches, find_ranges
-from slidejoin.kernels.sorted_runs.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
-from slidejoin.kernels.sorted_runs.tallying import tally
+from slidejoin.jit.vectors.sorting import BITS, rough_order
+from slidejoin.jit.vectors.words import LANES
 from slidejoin.runtime.addresses import address_of
 from slidejoin.runtime.array_pool import ArrayPool
 
@@ -101,7 +101,7 @@ class FoundInRuns:
         return self._lines
 
     def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return what `kernels.candidates.spreading.fill_both` takes of these probes, and probes low…high-1 of them.
+        """Return what `index.kernels.spreading.fill_both` takes of these probes, and probes low…high-1 of them.
 
         `slots` (n,) int64 ascend. The array holds addresses: keep this answer and the slots while it is used.
         """

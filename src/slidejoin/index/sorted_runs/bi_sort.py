@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answer import Answer, FoundPositions, joined
+from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.answers import (
@@ -37,7 +38,6 @@ from slidejoin.index.sorted_runs.reach import Reach
 from slidejoin.index.sorted_runs.reduced_rows import parts_of, reduced_rows
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.index.sorted_runs.values_by_ordinal import ValuesByOrdinal
-from slidejoin.kernels.sorted_runs.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.spec.options import BiSort as BiSortOptions
 
 if TYPE_CHECKING:

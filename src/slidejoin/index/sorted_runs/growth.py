@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slidejoin.kernels.common.vectors import LOW_32
-from slidejoin.kernels.sorted_runs.summarising import PLACES, ROWS_SHIFT
+from slidejoin.index.sorted_runs.kernels.summarising import PLACES, ROWS_SHIFT
+from slidejoin.jit.vectors.vectors import LOW_32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.sorted_runs.run import EVERY_ROW, KEYS_A_BUCKET, Run, ends_of, step_of, words_pool
-from slidejoin.kernels.common.words import PAD
-from slidejoin.kernels.predicate.shifting import CALM
-from slidejoin.kernels.sorted_runs.buffering import (
+from slidejoin.index.sorted_runs.kernels.buffering import (
     BUFFER,
     COMING,
     COMING_HIGH,
@@ -20,6 +17,9 @@ from slidejoin.kernels.sorted_runs.buffering import (
     merge_coming,
     sort_coming,
 )
+from slidejoin.index.sorted_runs.run import EVERY_ROW, KEYS_A_BUCKET, Run, ends_of, step_of, words_pool
+from slidejoin.jit.vectors.shifting import CALM
+from slidejoin.jit.vectors.words import PAD
 from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class InsertionBuffer:
         return coming
 
     def line(self) -> tuple[int, ...]:
-        """Return the line of the table of runs for these rows, see `kernels.sorted_runs.searching.FIELDS`."""
+        """Return the line of the table of runs for these rows, see `index.kernels.searching.FIELDS`."""
         rows, low, high = self._numbers[ROWS], self._numbers[LOW], self._numbers[HIGH]
         return (
             address_of(self._sorted), rows, low, high, 0, step_of(low, high, 0, rows),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.searching import mark_directory
+from slidejoin.index.sorted_runs.kernels.merging import merge_beside, merge_kept, merge_wide, merge_words
 from slidejoin.index.sorted_runs.run import Run, ends_of, new_directory, shift_of, step_of, words_pool
-from slidejoin.kernels.common.words import PAD
-from slidejoin.kernels.sorted_runs.merging import merge_beside, merge_kept, merge_wide, merge_words
-from slidejoin.kernels.sorted_runs.searching import mark_directory
+from slidejoin.jit.vectors.words import PAD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.ranging import find_ranges
 from slidejoin.index.nearest import NearestRows
 from slidejoin.index.sorted_runs.answers import order_of, runs_table
-from slidejoin.kernels.sorted_runs.nearest import (
+from slidejoin.index.sorted_runs.kernels.nearest import (
     BASE_VALUE,
     DIMENSION,
     DOUBLES,
@@ -18,7 +19,6 @@ from slidejoin.kernels.sorted_runs.nearest import (
     choose_nearest,
     still_open,
 )
-from slidejoin.kernels.sorted_runs.ranging import find_ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -29,7 +29,7 @@ class OrderedProbes:
     rank : (n,) int64
         Places of the probes in the arrival order, ascending.
     view : (VIEW,) int64
-        What they see of the stored side, see `slidejoin.kernels.common.view`.
+        What they see of the stored side, see `slidejoin.index.kernels.view`.
     seen : (4,) tuple of int
         The stored ordinals ``seen[0] <= o < seen[2]`` that the first probe sees, and ``seen[1] <= o < seen[3]``, which
         the last one does.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.sorted_runs.reaching import find_reach
+from slidejoin.index.sorted_runs.kernels.reaching import find_reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,8 @@ import numpy as np
 
 from slidejoin.index.reduction import Reduced
 from slidejoin.index.sorted_runs.answers import FoundInRuns
+from slidejoin.index.sorted_runs.kernels.reducing import SUMMARY, VALUES_AT, reduce_ranges
 from slidejoin.index.sorted_runs.summaries import Summaries, ValuesByKey
-from slidejoin.kernels.sorted_runs.reducing import SUMMARY, VALUES_AT, reduce_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slidejoin.index.kernels.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
+from slidejoin.index.kernels.searching import close_directory, mark_directory
+from slidejoin.index.sorted_runs.kernels.beside import gather_beside, take_beside
+from slidejoin.index.sorted_runs.kernels.merging import drop_words, take_words
 from slidejoin.index.sorted_runs.visibility import Visibility
-from slidejoin.kernels.common.sorting import BITS, SMALL, settle, sort_words, sorted_order
-from slidejoin.kernels.common.words import PAD
-from slidejoin.kernels.sorted_runs.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
-from slidejoin.kernels.sorted_runs.beside import gather_beside, take_beside
-from slidejoin.kernels.sorted_runs.merging import drop_words, take_words
-from slidejoin.kernels.sorted_runs.searching import close_directory, mark_directory
+from slidejoin.jit.vectors.sorting import BITS, SMALL, settle, sort_words, sorted_order
+from slidejoin.jit.vectors.words import PAD
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ row about as long."""
 
 
 class Ages:
-    """The arrival classes of a run that is partly seen, for `kernels.sorted_runs.ages`: some nine bytes a row."""
+    """The arrival classes of a run that is partly seen, for `index.kernels.ages`: some nine bytes a row."""
 
     __slots__ = ("_arrays", "_line", "address")
 
@@ -214,7 +214,7 @@ class Run:
 
     @property
     def line(self) -> tuple[int, ...]:
-        """The run's line in the table, see `kernels.sorted_runs.searching.FIELDS`; cached, as addresses are slow."""
+        """The run's line in the table, see `index.kernels.searching.FIELDS`; cached, as addresses are slow."""
         if self._line is None:
             self._line = (
                 _address(self.words), self.size, self.smallest, self.largest_key, self.shift, self.step,
@@ -236,7 +236,7 @@ class Run:
         return (self.words[: self.size] & LOW_HALF).astype(np.int32)
 
     def ages_for(self, candidates: int) -> int:
-        """Return the address of the arrival classes, see `kernels.sorted_runs.ages`; 0 if there are none.
+        """Return the address of the arrival classes, see `index.kernels.ages`; 0 if there are none.
 
         They are built once so many candidates have been checked one by one that building would have cost less.
         """

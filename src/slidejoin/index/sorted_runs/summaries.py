@@ -1,4 +1,4 @@
-"""Summaries of a run's values in key order, by which a range costs its ends, see `kernels.sorted_runs.summarising`."""
+"""Summaries of a run's values in key order, by which a range costs its ends, see `kernels.summarising`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.sorted_runs.summarising import PLACES, SUM, fill_levels, line_up, summarise
+from slidejoin.index.sorted_runs.kernels.summarising import PLACES, SUM, fill_levels, line_up, summarise
 from slidejoin.runtime.addresses import address_of
 from slidejoin.runtime.array_pool import ArrayPool
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.sorted_runs.summarising import DOUBLE_SUM, ROWS_SHIFT, SMALLEST, SUM
+from slidejoin.index.sorted_runs.kernels.summarising import DOUBLE_SUM, ROWS_SHIFT, SMALLEST, SUM
 from slidejoin.runtime.addresses import address_of
 from slidejoin.runtime.array_pool import ArrayPool
 

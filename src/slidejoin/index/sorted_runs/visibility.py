@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.kernels.sorted_runs.visibility import COME, GONE, WIDTH, count_in_turns, place_rows, see_rows
+from slidejoin.index.sorted_runs.kernels.visibility import COME, GONE, WIDTH, count_in_turns, place_rows, see_rows
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class InOrder(Protocol):
 
 
 class Seen:
-    """A bitmap of the seen rows of a run, with prefix counts; see `kernels.sorted_runs.visibility`."""
+    """A bitmap of the seen rows of a run, with prefix counts; see `index.sorted_runs.kernels.visibility`."""
 
     __slots__ = ("bits", "large", "state", "stretches", "words")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from slidejoin.kernels.candidates.found_rows import put_pairs
-from slidejoin.kernels.union.earlier import drop_earlier, widen_found
+from slidejoin.index.kernels.found_rows import put_pairs
+from slidejoin.index.union.kernels.earlier import drop_earlier, widen_found
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def values_of(rows: RowKeys) -> NDArray[np.int64]:
 
 
 class KeptValues(NamedTuple):
-    """The rows that are kept, for `slidejoin.kernels.union.earlier.drop_earlier`.
+    """The rows that are kept, for `slidejoin.index.union.kernels.earlier.drop_earlier`.
 
     Attributes
     ----------

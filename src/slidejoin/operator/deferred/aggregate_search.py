@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pat
 
 from slidejoin.index.reduction import Channel
-from slidejoin.kernels.predicate.doubles import double_keys, key_doubles
+from slidejoin.jit.vectors.doubles import double_keys, key_doubles
 from slidejoin.operator.deferred.accumulators import LIMB, LOW, Counts, ExactSums, Extremes, Sums, masked, plain_values
 from slidejoin.operator.deferred.matches import probes_of
 from slidejoin.rows.arrow_buffers import by_name, chunks_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.kernels.common.view import view_of
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
 from slidejoin.operator.probe_candidates import candidates_of, written

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
-from slidejoin.kernels.rows.intervals import begin_intervals, end_intervals
 from slidejoin.operator.deferred.aggregates import AggregateAnswers
 from slidejoin.operator.deferred.intervals import Intervals, WaitingRows
+from slidejoin.operator.deferred.kernels.intervals import begin_intervals, end_intervals
 from slidejoin.operator.deferred.nearest import NearestAnswers
 from slidejoin.operator.window.departures import departures_of
 from slidejoin.plan.deferred import NearestRule

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.counts import pairs_in
 from slidejoin.operator.fused.cells import FusedCells
 from slidejoin.operator.fused.common import plain

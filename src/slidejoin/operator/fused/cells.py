@@ -9,10 +9,13 @@ import numpy as np
 
 from slidejoin.index.answer import FoundPositions
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.common.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
-from slidejoin.kernels.fused.packing import pack_keys
-from slidejoin.kernels.fused.pushing import UNFINISHED, meet, show
-from slidejoin.kernels.fused.work import (
+from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
+from slidejoin.operator.candidates import PositionCandidates
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, keys_say_all, range_terms
+from slidejoin.operator.fused.event_times import EventTimes
+from slidejoin.operator.fused.kernels.packing import pack_keys
+from slidejoin.operator.fused.kernels.pushing import UNFINISHED, meet, show
+from slidejoin.operator.fused.kernels.work import (
     AFTER,
     ASIDE,
     BEFORE,
@@ -37,9 +40,6 @@ from slidejoin.kernels.fused.work import (
     WOVEN,
     WRITE,
 )
-from slidejoin.operator.candidates import PositionCandidates
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, keys_say_all, range_terms
-from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
@@ -110,7 +110,7 @@ class FusedCells(FusedPush):
         super().__init__(parts, columns or composite or {side: (band,) for side, band in bands.items()})
         self._largest = slice_rows(plan, 0, {})
         self.work = np.zeros(WORK, np.int64)
-        """The work array of a push for kernels, see `slidejoin.kernels.fused.work`."""
+        """The work array of a push for kernels, see `slidejoin.operator.fused.kernels.work`."""
         self._words = memoryview(self.work.data)  # items of it are set in a third of the time
         self._address = address_of(self.work)
         self._marking = False  # whether the kernel marks the rows of the push's pairs
@@ -414,7 +414,7 @@ class FusedCells(FusedPush):
             for one in self.probe_sides.values():
                 if not words[GAVE_UP]:
                     one.learn(words)
-            out = self._concatenated(self._parts.topology.probe_again(push, first), push, first)
+            out = self._concatenated(self._parts.shared.probe_again(push, first), push, first)
         else:
             out = self._concatenated(iter([self._found(push, first)]), push, first)
         if not self._counting:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.fused.small_push import (
+from slidejoin.operator.fused.kernels.small_push import (
     BY,
     EXPORTED,
     HELD,
@@ -25,9 +25,9 @@ from slidejoin.kernels.fused.small_push import (
     STRIDE,
     UNITS,
 )
-from slidejoin.kernels.rows.exported import LISTED
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.exported_batch import ExportedBatch
+from slidejoin.rows.kernels.exported import LISTED
 from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["AT", "ListedColumns", "ResultBlock", "SmallPushSide"]
 
 AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
-"""Where the fields of a side begin, see `slidejoin.kernels.fused.small_push`."""
+"""Where the fields of a side begin, see `slidejoin.operator.fused.kernels.small_push`."""
 
 ListedColumns: TypeAlias = "NDArray[np.int64]"
 """(n, LISTED) columns that are read: the place of each, the bytes of a value, and where its address is stored."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.kernels.ingest.clocks import run_clocks
+from slidejoin.operator.ingest.kernels.clocks import run_clocks
 from slidejoin.plan.window_term import TimeScope
 from slidejoin.predicate.truth.types import UNIT_SCALE
 from slidejoin.sides import SIDES

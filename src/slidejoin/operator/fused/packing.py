@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.fused.packing import (
+from slidejoin.operator.fused.kernels.packing import (
     COLUMN,
     HIGHS,
     KEPT_AS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 
-from slidejoin.kernels.fused.pushing import ADDRESS, AWAKE, CLOSED, MAILBOX, ROUSED, begin, end, serve
+from slidejoin.operator.fused.kernels.pushing import ADDRESS, AWAKE, CLOSED, MAILBOX, ROUSED, begin, end, serve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ PATIENCE = 200_000
 
 
 class Partner:
-    """A second thread that does a share of a push, see `slidejoin.kernels.fused.pushing`.
+    """A second thread that does a share of a push, see `slidejoin.operator.fused.kernels.pushing`.
 
     The thread sleeps until it is roused, polls its mailbox for a while, and sleeps again, all without the interpreter's
     lock. If the partner sleeps or works for another join, the caller does the work alone.

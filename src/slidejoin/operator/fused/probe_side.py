@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.index.cells.band_cells import MOST_FOUND
-from slidejoin.kernels.cells.probing import MARGIN
-from slidejoin.kernels.fused.work import BEYOND, COUNTS, DONE, FOUND, PROBES, REACH, STRETCHES, TOTAL, VIEWED, WIDE
+from slidejoin.index.cells.kernels.probing import MARGIN
+from slidejoin.operator.fused.kernels.work import (
+    BEYOND,
+    COUNTS,
+    DONE,
+    FOUND,
+    PROBES,
+    REACH,
+    STRETCHES,
+    TOTAL,
+    VIEWED,
+    WIDE,
+)
 from slidejoin.runtime.addresses import address_of
 
 if TYPE_CHECKING:

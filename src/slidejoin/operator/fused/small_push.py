@@ -1,7 +1,7 @@
 """Fused pushes of a few rows: what `cells` does in Python, done by kernels on addresses.
 
 A push of sixteen rows spends two microseconds on its rows and forty on calls. Here the address of each column is taken
-once, one kernel does the rest (`kernels.fused.small_push`), and the result is a slice of a preallocated table. Whatever
+once, one kernel does the rest (`kernels.small_push`), and the result is a slice of a preallocated table. Whatever
 does not fit, such as NULLs or the first rows of a chunk or of a larger table, is left to `cells`.
 """
 
@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.fused.small_push import (
+from slidejoin.operator.fused.columns import AT, ResultBlock, SmallPushSide
+from slidejoin.operator.fused.common import around
+from slidejoin.operator.fused.kernels.small_push import (
     GATHERED,
     KEY,
     LEFT_SIDE,
@@ -32,9 +34,7 @@ from slidejoin.kernels.fused.small_push import (
     order_small,
     push_small,
 )
-from slidejoin.kernels.fused.work import LEFT, RIGHT, VIEWED, WOVEN
-from slidejoin.operator.fused.columns import AT, ResultBlock, SmallPushSide
-from slidejoin.operator.fused.common import around
+from slidejoin.operator.fused.kernels.work import LEFT, RIGHT, VIEWED, WOVEN
 from slidejoin.operator.fused.packing import KeyPacking, column_at, composite_columns
 from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places

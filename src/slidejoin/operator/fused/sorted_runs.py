@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.index.fused_access import run_chain
-from slidejoin.kernels.candidates.weaving import weave, weave_counts
-from slidejoin.kernels.common.view import ARRIVED, SIZE, SLIDE, VIEW
-from slidejoin.kernels.common.words import LANES
-from slidejoin.kernels.sorted_runs.asking import ask_runs
-from slidejoin.kernels.sorted_runs.buffering import merge_coming, sort_coming
+from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.index.kernels.weaving import weave, weave_counts
+from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming
+from slidejoin.jit.vectors.words import LANES
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside, keys_say_all, range_terms
+from slidejoin.operator.fused.kernels.asking import ask_runs
 from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
@@ -184,7 +184,7 @@ class FusedRuns(FusedPush):
             if probes.total < 0 and not probes.learn(batch.columns[role].rows, most):
                 self._rests_until = self._seen() + REST * batch.rows
         push = arrived(batch.columns, arrivals)
-        return self._concatenated(self._parts.topology.probe_again(push, first), push, first)
+        return self._concatenated(self._parts.shared.probe_again(push, first), push, first)
 
     def _written(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
         """Output the matches."""

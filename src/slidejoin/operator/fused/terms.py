@@ -14,17 +14,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slidejoin.kernels.common.view import ABOVE, BELOW
-from slidejoin.kernels.fused.pushing import meet, show
-from slidejoin.kernels.fused.work import BOUNDS, CHECKED, FURTHER, GAVE_UP, KEPT, LOWER, PROGRAM, SHIFTED, TIMES, UPPER
-from slidejoin.kernels.predicate.closing import NEAR, SHIFTS, find_ranges, key_distances, near
+from slidejoin.index.kernels.view import ABOVE, BELOW
 from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
+from slidejoin.operator.fused.kernels.pushing import meet, show
+from slidejoin.operator.fused.kernels.work import (
+    BOUNDS,
+    CHECKED,
+    FURTHER,
+    GAVE_UP,
+    KEPT,
+    LOWER,
+    PROGRAM,
+    SHIFTED,
+    TIMES,
+    UPPER,
+)
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.index_terms import alternatives
+from slidejoin.plan.kernels.closing import NEAR, SHIFTS, find_ranges, key_distances, near
 from slidejoin.plan.key_layout import TermKeys
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.arrow_buffers import by_name

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from slidejoin.kernels.common.sorting import sorted_order
-from slidejoin.kernels.ingest.clocks import run_clocks
-from slidejoin.kernels.ingest.ordering import MERGE_RANKS, RISE, split_order
+from slidejoin.jit.vectors.sorting import sorted_order
+from slidejoin.operator.ingest.kernels.clocks import run_clocks
+from slidejoin.operator.ingest.kernels.ordering import MERGE_RANKS, RISE, split_order
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.sorting import sorted_order
+from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.operator.ingest.arrival import NO_TIME, numbers
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.plan.window_term import saturating_add

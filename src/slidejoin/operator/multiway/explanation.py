@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.predicate.expression.text import wide_sql
-from slidejoin.spec.join_spec import ALGORITHMS
+from slidejoin.spec.options import ALWAYS
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def explained(
             if figure is not None and figure.probes:
                 found = f"{_figure(figure.rate)} rows a probe of {figure.probes:,} so far"
             link = windows[stored].links[step.key].window
-            lines.append(f"    index: {ALGORITHMS.get(link.chosen.algorithm, 'one for each branch of OR')}; {found}")
+            lines.append(f"    index: {ALWAYS.get(link.chosen.algorithm, 'one for each branch of OR')}; {found}")
             bound |= {stored}
     lines.append(_why(plan, advisor))
     return "\n".join(lines)

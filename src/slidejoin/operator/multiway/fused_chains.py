@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.fused_access import cell_table
-from slidejoin.kernels.common.view import view_of
-from slidejoin.kernels.jit.interpreted import INTERPRETER
-from slidejoin.kernels.multiway.chaining import (
+from slidejoin.index.kernels.view import view_of
+from slidejoin.jit.interpreted import INTERPRETER
+from slidejoin.operator.fused.common import in_reach
+from slidejoin.operator.multiway.chains import Combinations, producing_rows
+from slidejoin.operator.multiway.kernels.chaining import (
     CHAIN,
     CHAINS,
     COUNTING,
@@ -48,8 +50,6 @@ from slidejoin.kernels.multiway.chaining import (
     walk_chains,
     work_of,
 )
-from slidejoin.operator.fused.common import in_reach
-from slidejoin.operator.multiway.chains import Combinations, producing_rows
 from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.predicate.ranges.terms import RangeTerm
@@ -89,7 +89,7 @@ class KeyPlace(NamedTuple):
     stream, number, offset, width : int
         The column's stream, its number in the records, and where it lies there, in bytes.
     moved : tuple of int
-        See `slidejoin.kernels.multiway.chaining`.
+        See `slidejoin.operator.multiway.kernels.chaining`.
     """
 
     stream: int

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.jit.interpreted import INTERPRETER
+from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.multiway.arrivals import MultiClock, take_rows
 from slidejoin.operator.multiway.chains import Chains
 from slidejoin.operator.multiway.explanation import explained

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.multiway.widening import widen_found, widen_pairs
+from slidejoin.operator.multiway.kernels.widening import widen_found, widen_pairs
 from slidejoin.plan.window_term import saturating_add
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.kernels.common.view import view_of
-from slidejoin.kernels.multiway.widening import rank_probes
 from slidejoin.operator.multiway.gathering import gathered
+from slidejoin.operator.multiway.kernels.widening import rank_probes
 from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
 from slidejoin.operator.probe_candidates import candidates_of, written
 from slidejoin.plan.multiway.multi_plan import NOTHING

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.multiway.widening import count_before
 from slidejoin.operator.multiway.chains import Combinations, Stretch
+from slidejoin.operator.multiway.kernels.widening import count_before
 from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.rows.widths import SLICE, chunked, in_one_chunk, widths_of
 

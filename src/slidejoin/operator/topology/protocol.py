@@ -13,14 +13,14 @@ from slidejoin.index.factory import make_index
 from slidejoin.operator.window.side import LARGEST_SLICE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
 
     from slidejoin.index.factory import Keyspace
     from slidejoin.index.protocol import Index, Occupancy
-    from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
     from slidejoin.operator.ingest.ingest import Push
-    from slidejoin.operator.output import Candidates
-    from slidejoin.operator.punctuation import Stars
+    from slidejoin.operator.output import Candidates, PairOutput
     from slidejoin.sides import Side
 
 __all__ = ["JoinTopology"]
@@ -28,9 +28,6 @@ __all__ = ["JoinTopology"]
 
 class JoinTopology(ABC):
     """How insert and probe of one join are spread over cores."""
-
-    fuses: bool = False
-    """Whether pushes may take the fused path, which uses the windows' indexes directly."""
 
     @property
     def largest_slice(self) -> int:
@@ -52,13 +49,14 @@ class JoinTopology(ABC):
         The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
         """
 
-    @abstractmethod
-    def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[RangeCandidates | PositionCandidates]:
-        """Find candidates for rows that are inserted already, with ordinals from `first` on."""
-
-    def punctuation(self, part: Push, first: dict[Side, int]) -> Stars | None:  # noqa: ARG002 - see `SplitJoinTopology`
-        """Return where the results of a slice are punctuated; None if they are not."""
-        return None
+    def tables_of(
+        self,
+        output: PairOutput,
+        part: Push,  # noqa: ARG002 - for a topology that adds rows of its own
+        first: dict[Side, int],  # noqa: ARG002 - see above
+    ) -> Callable[[Candidates], Iterator[pa.Table]]:
+        """Return what makes output tables of the candidates of a slice that `run` has been given."""
+        return output.pairs
 
     @abstractmethod
     def explain(self) -> str:

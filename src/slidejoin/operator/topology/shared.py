@@ -52,8 +52,6 @@ idle."""
 class SharedTopology(TopologySteps):
     """Takes one slice of arrivals after the other into both windows, and finds candidates: the shared topology."""
 
-    fuses = True
-
     def run(
         self, part: Push, first: dict[Side, int]
     ) -> tuple[Iterator[RangeCandidates | PositionCandidates], set[int]]:

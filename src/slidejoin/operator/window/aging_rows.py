@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.common.sorting import sorted_order
+from slidejoin.jit.vectors.sorting import sorted_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

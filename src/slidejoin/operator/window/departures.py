@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from slidejoin.kernels.ingest.clocks import rank_ages, watch_clocks
 from slidejoin.operator.ingest.arrival import Clock
+from slidejoin.operator.ingest.kernels.clocks import rank_ages, watch_clocks
 from slidejoin.operator.window.aging_rows import ROW_BYTES, AgingRows
 from slidejoin.plan.window_term import TimeScope, displacing, saturating_add
 from slidejoin.rows.arrow_buffers import by_name

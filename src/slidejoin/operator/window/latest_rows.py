@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slidejoin.kernels.ingest.ordering import RISE
-from slidejoin.kernels.rows.keyed_records import queue_records, read_probes
-from slidejoin.kernels.rows.latest_rows import (
+from slidejoin.operator.ingest.ingest import columns_of
+from slidejoin.operator.ingest.kernels.ordering import RISE
+from slidejoin.operator.window.kernels.keyed_records import queue_records, read_probes
+from slidejoin.operator.window.kernels.latest_rows import (
     ALL_FOUND,
     BEGIN,
     DISORDERED,
@@ -42,9 +43,8 @@ from slidejoin.kernels.rows.latest_rows import (
     keep_slots,
     queue_rows,
 )
-from slidejoin.operator.ingest.ingest import columns_of
+from slidejoin.operator.window.keyed_records import KeyedRecords
 from slidejoin.rows.arrow_buffers import by_name, values_in
-from slidejoin.rows.keyed_records import KeyedRecords
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.kernels.candidates.matched import BLOCK_SHIFT, keep_first_matches, keep_unmarked, mark_rows
+from slidejoin.operator.kernels.matched import BLOCK_SHIFT, keep_first_matches, keep_unmarked, mark_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -251,7 +251,7 @@ def plain_keys(column: Column, meaning: Type, step: int = 1) -> NDArray[np.int64
 
 @cache
 def _double_keys() -> Callable[..., int]:
-    from slidejoin.kernels.predicate.doubles import double_keys  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.jit.vectors.doubles import double_keys  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return double_keys
 

@@ -1,4 +1,4 @@
-"""Comparisons of doubles as programs that compute the exact bounds of a probe's range, see `kernels.predicate.ends`.
+"""Comparisons of doubles as programs that compute the exact bounds of a probe's range, see `predicate.kernels.ends`.
 
 Rounding keeps the order, so ``l.x + 0.1 <= r.x`` as written holds for all l.x up to some double, and that double is
 found by inverting one operation after the other. Every bound is brought into one form: ``sign * key``, after increasing
@@ -77,7 +77,7 @@ class Program:
     @cached_property
     def assembled(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The instructions as the kernel takes them, (c, 2) int64 and (c,) float64."""
-        from slidejoin.kernels.predicate import ends  # noqa: PLC0415 - loads Numba, which planning does not need
+        from slidejoin.predicate.kernels import ends  # noqa: PLC0415 - loads Numba, which planning does not need
 
         code = [(getattr(ends, name), row) for name, row, _ in self.steps]
         return np.array(code, np.int64), np.array([operand for *_, operand in self.steps], np.float64)
@@ -99,7 +99,7 @@ class Program:
 
 @cache
 def _kernel() -> Callable[..., int]:
-    from slidejoin.kernels.predicate.ends import find_ends  # noqa: PLC0415 - see above
+    from slidejoin.predicate.kernels.ends import find_ends  # noqa: PLC0415 - see above
 
     return find_ends
 

@@ -133,7 +133,7 @@ def _known(lo: NDArray[np.int64], hi: NDArray[np.int64], valid: NDArray[np.bool_
 
 @cache
 def _shifting() -> ModuleType:
-    from slidejoin.kernels.predicate import shifting  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.jit.vectors import shifting  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return shifting
 

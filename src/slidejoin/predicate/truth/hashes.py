@@ -42,7 +42,7 @@ def hashed(column: Column) -> Values:
 
 def hash_values(array: pa.Array[Any]) -> NDArray[np.int64]:
     """Return the hash of each value of a large-binary array, (n,); anything under NULL."""
-    from slidejoin.kernels.predicate.hashing import hash_bytes  # noqa: PLC0415  compiled only if strings are compared
+    from slidejoin.predicate.kernels.hashing import hash_bytes  # noqa: PLC0415  compiled only if strings are compared
 
     out = np.empty(len(array), np.int64)
     _, offsets, data = array.buffers()

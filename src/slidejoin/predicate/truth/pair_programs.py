@@ -1,4 +1,4 @@
-"""Conditions on pairs of rows as programs of `kernels.predicate.instructions`: on numbers, times, booleans and texts.
+"""Conditions on pairs of rows as programs of `predicate.kernels.instructions`: on numbers, times, booleans and texts.
 
 Whatever has no instruction (casts, functions, lists, decimals) is evaluated by `truth.evaluate`, on the pairs that pass
 the rest.
@@ -79,7 +79,7 @@ def pair_program(parts: tuple[Node, ...]) -> PairProgram | None:
     """Return a program for the condition that all these hold; None if there is none."""
     if not parts:
         return None
-    from slidejoin.kernels.predicate import instructions  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.predicate.kernels import instructions  # noqa: PLC0415 - loads Numba, which planning does not need
 
     draft = _Draft(instructions)
     try:

@@ -27,7 +27,7 @@ from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
 from slidejoin.spark.route.placing import copies_of
 from slidejoin.spark.state.blocks import canonical
-from slidejoin.spec.join_spec import ALGORITHMS
+from slidejoin.spec.options import algorithm_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -366,7 +366,7 @@ def _plan_text(plan: Plan, how: JoinType, sample: Mapping[Side, pa.Table] | None
             f"{how} join on {to_sql(config.on, config.aliases)}",
             f"window: {config.window}",
             *([] if plan.rule is None else [f"output: {plan.rule.label}"]),
-            f"index: {ALGORITHMS[chosen.algorithm]}",
+            f"index: {algorithm_in_words(chosen.algorithm)}",
             *([CHOOSES] if advisor.open else []),
             *([] if seen is None else [f"measured in the sample: {seen}"]),
             *terms,

@@ -45,12 +45,12 @@ STARTING = 8
 """Calls of a process after which everything that it needs is loaded."""
 
 TABLES = (
-    "cells.probing",
-    "cells.table",
-    "fused.packing",
-    "fused.pushing",
-    "rows.text_table",
-    "sorted_runs.ascending",
+    "index.cells.kernels.probing",
+    "index.cells.kernels.table",
+    "index.sorted_runs.kernels.ascending",
+    "operator.fused.kernels.packing",
+    "operator.fused.kernels.pushing",
+    "rows.kernels.text_table",
 )
 """Modules of kernels that no bucket calls, half of the time of compiling all: the operator uses sorted runs only, those
 of count windows compare ordinals too, and texts have hashes, which are the same in every process, not codes."""
@@ -120,7 +120,7 @@ def compile_ahead(cache: str | None) -> None:
     cache : str, optional
         The node's cache folder, where the lock lies; the default one if None.
     """
-    from slidejoin.kernels.jit import folders, warming
+    from slidejoin.jit import folders, warming
 
     folder = own_folder(Path(cache or default_folder()))
     # For workers that can write neither the package nor a home folder.
@@ -149,7 +149,7 @@ class Compiling:
 
     def done(self) -> int:
         """Return how many of them are on disk."""
-        from slidejoin.kernels.jit.warming import not_on_disk
+        from slidejoin.jit.warming import not_on_disk
 
         # Only those that were not there at the last look: it is called several times a second.
         self._missing = not_on_disk(self._missing)
@@ -173,7 +173,7 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
     kept : sequence of int
         Descriptors of locks that it holds as long as it runs.
     """
-    from slidejoin.kernels.jit.warming import uncompiled
+    from slidejoin.jit.warming import uncompiled
 
     missing = uncompiled(TABLES)
     if not missing:
@@ -198,6 +198,6 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
 
 
 def _say(text: str) -> None:
-    from slidejoin.kernels.jit.progress import say
+    from slidejoin.jit.progress import say
 
     say(text)

@@ -1,1 +1,0 @@
-"""A window that is divided among join cores: each row is stored by one core, each probe is asked of all."""

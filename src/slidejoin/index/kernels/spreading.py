@@ -1,0 +1,166 @@
+"""Expand the ranges of both sides into pairs in arrival order: the second pass where probes have many matches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import types
+
+from slidejoin.index.kernels.searching import BASE, CHECKS, FIELDS, WORDS_AT
+from slidejoin.index.kernels.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
+from slidejoin.jit.compiling import I64, OUT_I64, inlined, kernel
+from slidejoin.jit.vectors.flowing import LINE, fence
+from slidejoin.jit.vectors.memory import ask_for, load_32
+from slidejoin.jit.vectors.words import LANES, load_key
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["SIDE", "STAGES", "fill_both"]
+
+TABLE, RUNS, RANGES, COLUMNS, WHICH, SEEN_FROM, SEEN_TO, ORDINALS, SLOTS, SIDE = range(10)
+"""The description of a side for `fill_both`, int64: address of the table of runs and their number; address of the
+ranges and their number for each probe; addresses of each probe's line in these (int32), first and last seen ordinal,
+own ordinal, and slot."""
+
+AHEAD = 4
+"""Prefetch distance, in probes of a side, of the rows of ranges, which are read in random order."""
+
+STAGE = 4096
+"""Bytes of a stage that are filled before it is drained."""
+
+STRETCH = 64
+"""Rows of a range that are written between two checks of the stage."""
+
+STAGES = 2 * (STAGE + STRETCH * LANES + 4 * LINE) >> 3
+"""Words of both stages, each with room for one write, and for alignment to a cache line."""
+
+
+@inlined
+def _ask_for_ranges(side: Any, probe: Any) -> None:  # noqa: ANN401 - int64
+    """Prefetch the rows of a probe's ranges."""
+    columns, runs = load_key(side + 8 * COLUMNS), load_key(side + 8 * RUNS)
+    line = np.int64(load_32(load_key(side + 8 * WHICH) + (probe << 2)))
+    at, run = load_key(side + 8 * RANGES) + ((line * columns) << 3), load_key(side + 8 * TABLE)
+    past = run + ((runs * FIELDS) << 3)
+    for _ in range(columns):
+        found, words = load_key(at), load_key(run + 8 * WORDS_AT)
+        for row in range(found >> 32, found & 0xFFFFFFFF, LANES):
+            ask_for(words + (row << 3))
+        at += 8
+        run += FIELDS << 3
+        if run == past:
+            run = load_key(side + 8 * TABLE)
+
+
+@inlined
+def _put_all(words: Any, many: Any, base: Any, ordinal: Any, to: Any, beside: Any) -> Any:  # noqa: ANN401 - int64
+    """Write so many rows of a range and their probe into the stages; return the bytes."""
+    for o in range(0, many << 3, LINE):
+        put_ordinals(words + o, base, to + o)
+        put_same(ordinal, beside + o)
+    return many << 3
+
+
+@inlined
+def _put_seen(
+    words: Any,  # noqa: ANN401 - int64
+    many: Any,  # noqa: ANN401
+    low: Any,  # noqa: ANN401
+    high: Any,  # noqa: ANN401
+    base: Any,  # noqa: ANN401
+    ordinal: Any,  # noqa: ANN401
+    to: Any,  # noqa: ANN401
+    beside: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Do the same for those of the rows that the probe sees."""
+    put: Any = np.int64(0)
+    for o in range(0, many, LANES):
+        put_same(ordinal, beside + put)
+        put += keep_seen_ordinals(words + (o << 3), min(many - o, LANES), low, high, base, to + put) << 3
+    return put
+
+
+@kernel(I64, I64, types.int64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64, types.int64, OUT_I64)
+def fill_both(  # noqa: C901, PLR0915 - one loop over pairs, which stay in registers and stages
+    ours: NDArray[np.int64],
+    theirs: NDArray[np.int64],
+    i: int,
+    j: int,
+    end_i: int,
+    end_j: int,
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+    at: int,
+    stages: NDArray[np.int64],
+) -> None:
+    """Write the pairs of left probes i…end_i-1 and right probes j…end_j-1 in the order of their slots, from `at` on.
+
+    `ours` and `theirs` (SIDE,) int64 describe the probes of each side; their candidates need no check but by ordinals.
+    left and right (pairs,) int64 take the ordinals of each pair's rows. Other threads may write the pairs before and
+    after. `stages` (STAGES,) int64 is scratch. O(probes * columns + candidates).
+    """
+    stage_left: Any = (np.int64(stages.ctypes.data) + (LINE - 1)) & -LINE
+    stage_right: Any = stage_left + (STAGE + STRETCH * LANES + 2 * LINE)
+    to_left: Any = np.int64(left.ctypes.data) + (at << 3)
+    to_right: Any = np.int64(right.ctypes.data) + (at << 3)
+    skew_left, skew_right = to_left & (LINE - 1), to_right & (LINE - 1)
+    to_left, to_right = to_left - skew_left, to_right - skew_right
+    skip_left, skip_right, least = skew_left, skew_right, min(skew_left, skew_right)
+    # A stage holds `skew` bytes of padding, or of the beginning of its line, followed by `filled` bytes.
+    filled: Any = np.int64(0)
+    one, two = np.int64(ours.ctypes.data), np.int64(theirs.ctypes.data)
+    slots, their_slots = load_key(one + 8 * SLOTS), load_key(two + 8 * SLOTS)
+    while i < end_i or j < end_j:
+        if j >= end_j or (i < end_i and load_key(slots + (i << 3)) < load_key(their_slots + (j << 3))):
+            side, n, probes, stored = one, i, stage_left + skew_left, stage_right + skew_right
+            i += 1
+            if i + AHEAD <= end_i:
+                _ask_for_ranges(side, i + (AHEAD - 1))
+        else:
+            side, n, probes, stored = two, j, stage_right + skew_right, stage_left + skew_left
+            j += 1
+            if j + AHEAD <= end_j:
+                _ask_for_ranges(side, j + (AHEAD - 1))
+        columns, runs = load_key(side + 8 * COLUMNS), load_key(side + 8 * RUNS)
+        line = np.int64(load_32(load_key(side + 8 * WHICH) + (n << 2)))
+        ranges, run = load_key(side + 8 * RANGES) + ((line * columns) << 3), load_key(side + 8 * TABLE)
+        past = run + ((runs * FIELDS) << 3)
+        ordinal = load_key(load_key(side + 8 * ORDINALS) + (n << 3))
+        for column in range(columns):
+            found = load_key(ranges + (column << 3))
+            base, row = load_key(run + 8 * BASE), found >> 32
+            left_over, words = (found & 0xFFFFFFFF) - row, load_key(run + 8 * WORDS_AT) + (row << 3)
+            while left_over > 0:
+                lines = (filled + least) >> 6
+                if lines >= STAGE // LINE:
+                    drain(stage_left, to_left, skip_left, lines)
+                    drain(stage_right, to_right, skip_right, lines)
+                    filled -= lines * LINE
+                    to_left += lines * LINE
+                    to_right += lines * LINE
+                    skip_left = skip_right = np.int64(0)
+                many = min(left_over, STRETCH)
+                to, beside = stored + filled, probes + filled
+                if load_key(run + 8 * CHECKS) == 0:
+                    filled += _put_all(words, many, base, ordinal, to, beside)
+                else:
+                    low = load_key(load_key(side + 8 * SEEN_FROM) + (n << 3)) - base
+                    high = load_key(load_key(side + 8 * SEEN_TO) + (n << 3)) - base
+                    filled += _put_seen(words, many, low, high, base, ordinal, to, beside)
+                words += many << 3
+                left_over -= many
+            run += FIELDS << 3
+            if run == past:
+                run = load_key(side + 8 * TABLE)
+    lines = (filled + least) >> 6
+    if lines > 0:
+        drain(stage_left, to_left, skip_left, lines)
+        drain(stage_right, to_right, skip_right, lines)
+        to_left, to_right = to_left + lines * LINE, to_right + lines * LINE
+        filled -= lines * LINE
+        skip_left = skip_right = np.int64(0)
+    write_edge(stage_left, to_left, skip_left, skew_left + filled)
+    write_edge(stage_right, to_right, skip_right, skew_right + filled)
+    fence()

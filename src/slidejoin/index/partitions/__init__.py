@@ -1,1 +1,0 @@
-"""PanJoin's partitioned subwindows: RaP-Table and WiB+-tree."""

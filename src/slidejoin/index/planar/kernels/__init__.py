@@ -1,0 +1,1 @@
+"""Kernels of planar runs: rows with two keys, searched and counted by a range of each."""

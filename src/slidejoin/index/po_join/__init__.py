@@ -1,1 +1,0 @@
-"""SPO-Join's structure and its baselines: two terms of a predicate are answered at once."""

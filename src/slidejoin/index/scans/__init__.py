@@ -1,1 +1,0 @@
-"""CellJoin's structures: nested loop and hash buckets."""

@@ -1,1 +1,0 @@
-"""The trees of the PIM-Tree paper."""

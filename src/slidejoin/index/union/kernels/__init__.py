@@ -1,0 +1,1 @@
+"""Kernels of an index over several branches of OR."""

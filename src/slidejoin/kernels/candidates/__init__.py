@@ -1,1 +1,0 @@
-"""From the matches of both sides to pairs in arrival order."""

@@ -1,1 +1,0 @@
-"""Primitives that several kernel packages share: vector instructions, memory access, atomics, sorting."""

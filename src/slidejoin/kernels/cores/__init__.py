@@ -1,1 +1,0 @@
-"""Loops of a window that is divided among join cores."""

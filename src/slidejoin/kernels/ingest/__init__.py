@@ -1,1 +1,0 @@
-"""Arrival order and clocks."""

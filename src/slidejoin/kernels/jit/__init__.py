@@ -1,1 +1,0 @@
-"""How kernels are compiled, cached on disk and compiled ahead of time."""

@@ -1,1 +1,0 @@
-"""PanJoin's RaP-Table and WiB+-tree."""

@@ -1,1 +1,0 @@
-"""Kernels of `slidejoin.index.po_join`."""

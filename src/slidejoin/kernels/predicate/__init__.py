@@ -1,1 +1,0 @@
-"""Order-preserving keys of doubles, exact bounds of ranges, hashes of text."""

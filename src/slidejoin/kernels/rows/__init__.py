@@ -1,1 +1,0 @@
-"""Records: rows in row format, all columns of a row side by side."""

@@ -1,1 +1,0 @@
-"""CellJoin's nested loop and hash buckets."""

@@ -1,1 +1,0 @@
-"""Loops of an index over several branches of OR."""

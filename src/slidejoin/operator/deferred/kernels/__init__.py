@@ -1,0 +1,1 @@
+"""Kernels of intervals of ordinals."""

@@ -1,0 +1,55 @@
+"""Intervals of right rows that left rows of a count window meet: which they see as they come, and as they leave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numba import types
+
+from slidejoin.index.kernels.view import first_in_window, leaves_with
+from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["begin_intervals", "end_intervals"]
+
+
+@kernel(I64, types.int64, types.int64, types.int64, types.boolean, OUT_I64)
+def begin_intervals(
+    ranks: NDArray[np.int64], right: int, size: int, slide: int, self_join: bool, since: NDArray[np.int64]
+) -> None:
+    """Write the first right row that each arriving left row sees: since (n,) int64.
+
+    ranks (n,) int64 ascending are the left rows' places in the order over both sides, before which `right` right rows
+    had come. The window keeps the last `size` right rows, which leave in blocks of `slide`. O(n).
+    """
+    for row in range(ranks.size):
+        before = right + ranks[U64(row)] - (0 if self_join else row)
+        since[U64(row)] = first_in_window(before, size, slide)
+
+
+@kernel(I64, types.int64, types.int64, types.int64, types.int64, types.int64, types.boolean, OUT_I64, OUT_I64)
+def end_intervals(
+    ranks: NDArray[np.int64],
+    left: int,
+    right: int,
+    begin: int,
+    size: int,
+    slide: int,
+    self_join: bool,
+    rows: NDArray[np.int64],
+    until: NDArray[np.int64],
+) -> None:
+    """Write the left rows from ordinal `begin` on, and for each the first right row that it does not see as it leaves.
+
+    ranks as of `begin_intervals`, of rows with ordinals from `left` on; the window keeps the last `size` left rows. A
+    row leaves with the one that displaces its block. Of two streams it sees the right rows before that one, of a
+    self-join that one too. rows and until (n,) int64. O(n).
+    """
+    for n in range(rows.size):
+        row = begin + n
+        place = leaves_with(row, left, size, slide)
+        rows[U64(n)] = row
+        until[U64(n)] = left + place + 1 if self_join else right + ranks[U64(place)] - place

@@ -1,0 +1,1 @@
+"""Kernels of arrival order and clocks."""

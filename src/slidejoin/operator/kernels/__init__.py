@@ -1,0 +1,1 @@
+"""Kernels of candidates: conditions on pairs, and which rows have a match."""

@@ -1,0 +1,1 @@
+"""Kernels of the rows of a window that have the latest time."""

@@ -1,0 +1,47 @@
+"""CellJoin: windows divided among workers by basic windows, nested loop and hash buckets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slidejoin.papers.cell_join.options import CellJoin, Hash, NestedLoop, RoundRobin
+from slidejoin.spec.options import register_structure
+from slidejoin.spec.topologies import register_topology
+
+if TYPE_CHECKING:
+    from slidejoin.papers.cell_join.hash_buckets import HashIndex
+    from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
+    from slidejoin.papers.cell_join.round_robin import RoundRobinTopology
+    from slidejoin.papers.cell_join.topology import CellJoinTopology
+
+__all__: list[str] = []
+
+
+def _nested_loop() -> type[NestedLoopIndex]:
+    from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
+
+    return NestedLoopIndex
+
+
+def _hash() -> type[HashIndex]:
+    from slidejoin.papers.cell_join.hash_buckets import HashIndex
+
+    return HashIndex
+
+
+def _cell_join() -> type[CellJoinTopology]:
+    from slidejoin.papers.cell_join.topology import CellJoinTopology
+
+    return CellJoinTopology
+
+
+def _round_robin() -> type[RoundRobinTopology]:
+    from slidejoin.papers.cell_join.round_robin import RoundRobinTopology
+
+    return RoundRobinTopology
+
+
+register_structure(NestedLoop, _nested_loop)
+register_structure(Hash, _hash)
+register_topology(RoundRobin, _round_robin)
+register_topology(CellJoin, _cell_join)

@@ -1,0 +1,166 @@
+"""Symmetric hash join: each bucket a linked list of basic windows (CellJoin, section 7.2), for equality alone.
+
+A row is inserted into the newest basic window of its key's bucket, and a probe reads the basic windows of one bucket.
+These are linked from the newest to the oldest, so a probe stops at the first whose rows have all expired, and the other
+way for the pointers of workers, see `papers.cell_join.basic_windows.hashed_window`. A basic window expires with its
+newest row, and any bucket may reuse it: each push looks for expired ones in a share of the buckets, so that no push has
+to scan all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.papers.cell_join.kernels.hash_buckets import NOTHING, find_in_buckets, free_windows, insert_into_buckets
+from slidejoin.papers.cell_join.options import Hash
+from slidejoin.papers.structure import AT_FIRST, Structure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probe import Probes
+    from slidejoin.spec.options import Options
+
+__all__ = ["HashIndex"]
+
+ROWS_A_BUCKET = 4
+
+CROWDED = 2
+"""Rows, over the number that buckets were made for, at which buckets are added."""
+
+
+class HashIndex(Structure):
+    """The index of one side's window; see `Structure`. Expected O(1) for each row, and for each probe plus matches."""
+
+    name = "hash"
+
+    workers: int = 1
+    """Among whom the basic windows of each bucket are divided, see `papers.cell_join.kernels.hash_buckets`."""
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        super().__init__(options, dims, rows, first)
+        if not isinstance(options, Hash):
+            msg = f"options of hash must be Hash, got {options!r}"
+            raise TypeError(msg)
+        self._fixed = options.buckets
+        self.size = options.basic_window
+        """Rows of a basic window."""
+        self._begin = first
+        self._make(AT_FIRST if rows is None else min(rows, AT_FIRST))
+
+    def _make(self, rows: int) -> None:
+        """Make empty buckets for so many rows."""
+        self._made_for_rows, buckets = rows, self._fixed or max(rows // ROWS_A_BUCKET, 16)
+        # The newest and the oldest basic window of a bucket are partly full; expired rows stay for up to a window.
+        self._buckets, heads = buckets, np.full((buckets, 1 + self.workers), NOTHING, np.int32)
+        heads[:, 0] = 0
+        self._heads = heads.reshape(-1)
+        self._keys, self._ordinals = (np.zeros(0, np.int64) for _ in range(2))
+        self._filled, self._older, self._newer, self._free = (np.zeros(0, np.int32) for _ in range(4))
+        self._swept, self._owed = 0, 0.0  # the bucket to be looked at next, and how many are due
+        self._state = np.zeros(1, np.int64)  # how many basic windows are free, by the beginning of `_free`
+        self._more_windows(2 * rows // self.size + min(buckets, rows))
+
+    def _more_windows(self, more: int) -> None:
+        """Add empty basic windows."""
+        before, size = self._filled.size, self.size
+        self._keys, self._ordinals = (
+            np.concatenate([column, np.zeros(more * size, np.int64)]) for column in (self._keys, self._ordinals)
+        )
+        self._filled, self._older, self._newer = (
+            np.concatenate([column, np.zeros(more, np.int32)]) for column in (self._filled, self._older, self._newer)
+        )
+        free = np.empty(before + more, np.int32)
+        known = int(self._state[0])
+        free[:known] = self._free[:known]
+        free[known : known + more] = np.arange(before + more - 1, before - 1, -1)
+        self._free = free
+        self._state[0] = known + more
+
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Put each row into its bucket; make room where basic windows run out."""
+        live = self.next + keys.size - self.floor
+        if self._fixed is None and live > CROWDED * self._made_for_rows:
+            self._spread(self.made_for(live))
+        self._take_back(keys.size, live)
+        done = 0
+        while True:
+            done = insert_into_buckets(
+                self._heads, self.workers, self._keys, self._ordinals, self._filled, self._older, self._newer,
+                self._free, self._state, self.size, keys, ordinals, done,
+            )  # fmt: skip
+            if done == keys.size:
+                return
+            self._more_windows(max(self._filled.size // 2, 16))
+
+    def _take_back(self, rows: int, live: int) -> None:
+        """Check a share of the buckets for that many new rows: each bucket once a window."""
+        if self.floor == self._begin or not rows:
+            return
+        buckets = self._buckets
+        self._owed = min(self._owed + rows * buckets / live, buckets)
+        while self._owed >= 1:
+            last = min(self._swept + int(self._owed), buckets)
+            free_windows(
+                self._heads, self.workers, self._ordinals, self._filled, self._older, self._newer, self._free,
+                self._state, self.size, self.floor, self._swept, last,
+            )  # fmt: skip
+            self._owed -= last - self._swept
+            self._swept = last % buckets
+
+    def _spread(self, rows: int) -> None:
+        """Make more buckets and move the rows into these."""
+        here = np.arange(self.size) < self._filled[:, None]
+        keys, ordinals = self._keys.reshape(here.shape)[here], self._ordinals.reshape(here.shape)[here]
+        seen = np.flatnonzero(ordinals >= self.floor)
+        at = np.full(self.next - self.floor, NOTHING)
+        at[ordinals[seen] - self.floor] = seen  # sorted by ordinal: each has a place of its own
+        seen = at[at != NOTHING]
+        self._make(rows)
+        self.insert_keys(keys[seen], ordinals[seen])
+
+    @property
+    def count(self) -> int:
+        """Stored rows, including expired ones whose basic window has not expired."""
+        return int(self._filled.sum())
+
+    def leave(self, ordinal: int) -> None:
+        """Do nothing: basic windows whose rows have expired are freed as rows are inserted, see `_take_back`."""
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Read the bucket of each probe's key, see `Structure.walk`."""
+        return self.walk_part(0, probes, begin, end, counts, found)
+
+    def walk_part(
+        self, worker: int, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Read the basic windows that a worker has of the bucket of each probe's key, see `Structure.walk`."""
+        result = np.empty(2, np.int64)
+        find_in_buckets(
+            self._heads, self.workers, worker, self._keys, self._ordinals, self._filled, self._older, self.size,
+            probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, found, result,
+        )  # fmt: skip
+        return int(result[0]), int(result[1])
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of buckets and basic windows."""
+        arrays = (
+            self._heads, self._keys, self._ordinals, self._filled, self._older, self._newer, self._free
+        )  # fmt: skip
+        return sum(array.nbytes for array in arrays)
+
+    def held_growth(self, rows: int) -> int:
+        """Return the bytes of buckets made anew, or of more basic windows; at worst each row is the first of one."""
+        window, live = 16 * self.size + 16, self.next + rows - self.floor
+        if self._fixed is None and live > CROWDED * self._made_for_rows:
+            made = self.made_for(live)
+            buckets = max(made // ROWS_A_BUCKET, 16)
+            return 4 * (1 + self.workers) * buckets + ((2 * made // self.size + buckets) * 3 // 2 + 16) * window
+        if rows <= int(self._state[0]):
+            return 0
+        return (self._filled.size // 2 + 4 * rows + 16) * window

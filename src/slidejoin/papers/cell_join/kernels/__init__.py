@@ -1,0 +1,1 @@
+"""Kernels of CellJoin's scans and hash buckets."""

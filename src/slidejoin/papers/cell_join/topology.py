@@ -1,0 +1,271 @@
+"""CellJoin: the windows are divided among workers, every batch of rows is compared by each with its own part.
+
+::
+
+    rows ─▶ coordinator ─▶ newest basic window of their side
+              │ batches
+              ├───────▶ worker 0: its basic windows ─┐
+              ├───────▶ worker 1: its basic windows ─┼─▶ coordinator ─▶ candidates of the batch
+              └───────▶ worker 2: its basic windows ─┘
+
+The coordinator (the paper's PPE) stores rows, divides the windows, cuts rows into batches and hands each batch to all
+workers (its SPEs). It turns the matches of one batch into output while the workers compare the next one (section 4.3).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from slidejoin.index.factory import make_index
+from slidejoin.index.protocol import Request
+from slidejoin.operator.candidates import RangeCandidates
+from slidejoin.operator.probe_batch import slots_of
+from slidejoin.operator.topology.steps import TopologySteps, task
+from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex
+from slidejoin.papers.cell_join.basic_windows.found import FoundByWorkers
+from slidejoin.papers.cell_join.basic_windows.hashed_window import HashedWindow
+from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
+from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
+from slidejoin.papers.cell_join.options import CellJoin, Hash, NestedLoop
+from slidejoin.papers.cell_join.pipeline import Pipeline
+from slidejoin.papers.cell_join.worker_load import WorkerLoad
+from slidejoin.papers.kernels.comparing import UNIT_BLOCK
+from slidejoin.sides import SIDES, other
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import Found
+    from slidejoin.index.factory import Keyspace
+    from slidejoin.index.probe import ProbeBatch
+    from slidejoin.index.protocol import Index, Occupancy
+    from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.stats import Stats
+    from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.plan import Plan
+    from slidejoin.runtime.array_pool import ArrayPool
+    from slidejoin.runtime.threads import Workers
+    from slidejoin.sides import Side
+
+__all__ = ["CellJoinTopology"]
+
+SMALLEST_SPREAD = 1 << 13
+"""Rows of a push from which on a second thread pays for storing them."""
+
+HANDOVER = 200_000.0
+"""Nanoseconds of comparing from which on it is handed to threads: handing over takes some 60 µs."""
+
+BATCH_TIME = 2_000_000.0
+"""Nanoseconds that the largest batch takes all workers together, unless its size is set: some thirty handovers."""
+
+
+LARGEST_HASHED = 1 << 16
+"""Rows of a basic window of hash buckets at most."""
+
+
+class ProbeJob(NamedTuple):
+    """One batch: rows of both sides that arrived one after the other.
+
+    Attributes
+    ----------
+    slots : int
+        Places in the arrival order.
+    asked : dict
+        For each side with rows in it these as probes, and the place of each, (n,) int64.
+    """
+
+    slots: int
+    asked: dict[Side, tuple[ProbeBatch, NDArray[np.int64]]]
+
+
+class CellJoinTopology(TopologySteps):
+    """The topology of one join, see `TopologySteps`."""
+
+    def __init__(
+        self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool
+    ) -> None:
+        super().__init__(plan, windows, workers, stats, memory)
+        options = plan.config.topology
+        self._options = options if isinstance(options, CellJoin) else CellJoin()
+        most = self._options.workers or workers.threads
+        self._load = WorkerLoad(most) if self._options.adaptive else None
+        self._count = 1 if self._load else most
+        self._under_way: Pipeline[dict[Side, Found]] | None = None
+
+    # -- the windows -------------------------------------------------------------------------------------------------
+
+    def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
+        """Return an empty index, divided among the workers: scanned if that was asked for, else with indexes inside."""
+        options = self._options
+        if algorithm == "nested_loop" and not keys.branches:
+            scan = keys.options if isinstance(keys.options, NestedLoop) else NestedLoop()
+            if options.basic_window is not None:
+                scan = NestedLoop(basic_window=options.basic_window, batch=scan.batch)
+            return ScannedWindow(scan, keys.dims, window.capacity, window.first, self._count, options.costs)
+        rows = None if options.basic_window is None else options.basic_window * UNIT_BLOCK
+        if algorithm == "hash" and not keys.branches:
+            hashed = keys.options if isinstance(keys.options, Hash) else Hash()
+            if rows is not None:
+                hashed = Hash(buckets=hashed.buckets, basic_window=min(rows, LARGEST_HASHED))
+            return HashedWindow(hashed, keys.dims, window.capacity, window.first, self._count)
+        time = keys.branches[0][1].time if keys.branches else None
+        return IndexedWindow(algorithm, partial(make_index, algorithm, keys), window, self._count, rows, time)
+
+    def _index(self, stored: Side) -> DividedIndex:
+        index = self._windows[stored].index
+        assert isinstance(index, DividedIndex)  # noqa: S101 - as `make_index` made it
+        return index
+
+    @property
+    def workers(self) -> int:
+        """How many workers the windows are divided among now."""
+        return self._count
+
+    # -- one slice of arrivals ---------------------------------------------------------------------------------------
+
+    def insert(self, part: Push, first: dict[Side, int]) -> None:
+        """Only insert the rows, with ordinals from `first` on."""
+        self._stop()
+        super().insert(part, first)
+
+    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[RangeCandidates], set[int]]:
+        """Insert the rows with ordinals from `first` on, and return the candidates of all slots in turn.
+
+        The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
+        """
+        self._stop()
+        if self._load is not None:
+            self._divide(self._load.began())
+        # The windows of a self-join share the rows, which the left one takes: it comes first.
+        alone = part.rows < SMALLEST_SPREAD or self._plan.config.self_join
+        (self._alone if alone else self._workers).run([task(self._append, side, part, first, None) for side in SIDES])
+        return self._found(part, first)
+
+    def _found(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[RangeCandidates], set[int]]:
+        batches = {role: self._batch(role, part, first) for role in SIDES}
+        inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
+        inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
+        for stored in SIDES:
+            self._index(stored).divide(self._count)
+        return self._candidates(batches, part.rows, self._only_counts(inexact)), inexact
+
+    # -- batches -----------------------------------------------------------------------------------------------------
+
+    def _batch_rows(self, rows: int) -> int:
+        """Return how many rows the largest batch has: whole unit blocks, up to the maximum (section 4.2.2)."""
+        if self._options.batch is not None:
+            return self._options.batch * UNIT_BLOCK
+        each = sum(self._index(stored).nanoseconds(rows) for stored in SIDES) / max(rows, 1) / len(SIDES)
+        return max(int(BATCH_TIME / max(each, 1e-3)) // UNIT_BLOCK, UNIT_BLOCK) * UNIT_BLOCK
+
+    def _jobs(self, batches: dict[Side, ProbeBatch], rows: int) -> list[ProbeJob]:
+        """Cut the rows, in arrival order, into batches; only the last one may have a unit block that is not full."""
+        jobs, most, times = [], self._batch_rows(rows), 2 if self._plan.config.self_join else 1
+        for begin in range(0, rows, most):
+            end = min(begin + most, rows)
+            asked = {}
+            for role, batch in batches.items():
+                low, high = (int(place) for place in np.searchsorted(batch.rank, (begin, end)))
+                if low < high:
+                    part = batch.part(low, high)
+                    _ = part.probes  # all workers need them
+                    asked[role] = part, slots_of(self._plan, role, part.rank) - begin * times
+            jobs.append(ProbeJob((end - begin) * times, asked))
+        return jobs
+
+    def _candidates(self, batches: dict[Side, ProbeBatch], rows: int, only_counts: bool) -> Iterator[RangeCandidates]:
+        """Yield the candidates of each batch, while workers compare the next one."""
+        jobs, counts, stats = self._jobs(batches, rows), self._plan.config.output == "count", self._stats
+
+        def work(worker: int, number: int) -> dict[Side, Found]:
+            start, found = perf_counter(), {}
+            for role, (batch, _) in jobs[number].asked.items():
+                request = Request(0, len(batch), counts, only_counts, self._alone)
+                found[role] = self._index(other(role)).ask(worker, batch, request)
+            stats.since("probe", start)
+            return found
+
+        if not self._beside(jobs):
+            for number, job in enumerate(jobs):
+                yield self._joined(job, [work(worker, number) for worker in range(self._count)])
+        else:
+            threads = min(self._count, self._workers.threads)
+            self._under_way = under_way = Pipeline(threads, self._count, len(jobs), work)
+            by_worker = self._plan.config.order == "none" and not counts
+            try:
+                yield from self._streamed(jobs, under_way, by_worker=by_worker)
+            finally:
+                under_way.stop()
+        self._account()
+
+    def _account(self) -> None:
+        """Count the time spent on pointers, and tell how long the rows took."""
+        shifting = self._stats.seconds.get("shift", 0.0)
+        for stored in SIDES:
+            index = self._index(stored)
+            shifting, index.shifting = shifting + index.shifting, 0.0
+        self._stats.seconds["shift"] = shifting
+        if self._load is not None:
+            self._load.ended()
+
+    def _beside(self, jobs: list[ProbeJob]) -> bool:
+        """Tell whether the workers' share is worth threads of their own."""
+        if min(self._count, self._workers.threads) == 1:
+            return False
+        dear = [
+            self._index(other(role)).nanoseconds(len(batch))
+            for job in jobs for role, (batch, _) in job.asked.items()
+        ]  # fmt: skip
+        return sum(dear) >= HANDOVER
+
+    def _streamed(
+        self, jobs: list[ProbeJob], pipeline: Pipeline[dict[Side, Found]], *, by_worker: bool
+    ) -> Iterator[RangeCandidates]:
+        """Yield candidates as workers find them: batch by batch, or where no order is promised worker by worker."""
+        for number, job in enumerate(jobs):
+            if by_worker:
+                for _, found in pipeline.parts(number):
+                    yield self._joined(job, [found])
+            else:
+                yield self._joined(job, pipeline.job(number))
+
+    def _joined(self, job: ProbeJob, found: list[dict[Side, Found]]) -> RangeCandidates:
+        """Return what workers have found for a batch."""
+        whole = RangeCandidates(job.slots, self._workers, self._memory)
+        for role, (batch, slots) in job.asked.items():
+            whole.add(role, slots, FoundByWorkers(len(batch), [one[role] for one in found]))
+        return whole
+
+    def _stop(self) -> None:
+        """Let no worker be under way."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.stop()
+
+    # -- workers -----------------------------------------------------------------------------------------------------
+
+    def _divide(self, workers: int) -> None:
+        """Use another number of workers from here on."""
+        if workers != self._count:
+            self._count = workers
+            for stored in SIDES:
+                self._index(stored).divide(workers)
+
+    def close(self) -> None:
+        """End what is under way."""
+        self._stop()
+
+    def explain(self) -> str:
+        """Return what was chosen and why, in words."""
+        options, count = self._options, self._count
+        why = "added and freed with the load" if options.adaptive else "as set" if options.workers else "one a thread"
+        batch = "by the time it takes" if options.batch is None else f"at most {options.batch:,} unit blocks"
+        return (
+            f"{CellJoin.what}; {count} worker{'s' * (count > 1)} ({why}); batches {batch}; topology='cell_join' was set"
+        )

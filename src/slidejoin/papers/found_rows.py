@@ -1,0 +1,119 @@
+"""The result of a structure that finds rows one by one: a few matches are kept, many are only counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from slidejoin.index.kernels.found_rows import keep_passing, put_pairs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probe import Probes
+
+__all__ = ["FoundByPosition"]
+
+FIRST_ROOM = 1 << 12
+"""Initial room for the rows found by a walk; ten times its probes, if that is more."""
+
+ROOM_A_PROBE = 8
+
+KEPT_A_PROBE = 32
+"""Rows found for each probe, on average, up to which they are kept: of more, those of the first probes are, and the
+others are found a second time when pairs are asked for, so that memory does not depend on how many match."""
+
+
+class Stored(Protocol):
+    """The further dimensions of rows, see `slidejoin.index.ordinal_ring.OrdinalRing`."""
+
+    values: NDArray[np.int64]
+
+
+class Walked(Protocol):
+    """A structure that finds rows one by one, see `slidejoin.papers.structure.Structure`."""
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Find the rows of probes from `begin` on, up to `end` or until the room is full."""
+
+    @property
+    def stored(self) -> Stored:
+        """The further dimensions of its rows."""
+
+
+class FoundByPosition:
+    """The number of rows found for each probe, and the ordinals of the first ones; see `Found`."""
+
+    __slots__ = ("_kept", "_kept_probes", "_probes", "_structure", "counts")
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which further parts of the answer begin: none."""
+
+    in_ranges = None
+    """Rows are listed by ordinal, not as ranges."""
+    divisible = False
+
+    def __init__(self, structure: Walked, probes: Probes) -> None:
+        n = len(probes)
+        self._structure, self._probes = structure, probes
+        self.counts: NDArray[np.int64] = np.zeros(n, np.int64)
+        found, kept = _room(n), []
+        room, done, self._kept_probes = KEPT_A_PROBE * max(n, 1), 0, -1
+        while done < n:
+            begin = done
+            done, total, found = _found(structure, probes, begin, n, self.counts, found)
+            room -= total
+            if self._kept_probes < 0 and room >= 0:
+                kept.append(found[:total].copy())
+            elif self._kept_probes < 0:
+                self._kept_probes = begin
+        if self._kept_probes < 0:
+            self._kept_probes = n
+        self._kept: NDArray[np.int64] = kept[0] if len(kept) == 1 else np.concatenate([*kept, np.empty(0, np.int64)])
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `Found`."""
+        own, n = self._probes.ordinals, min(last, self._kept_probes)
+        if first < n:
+            begin = int(self.counts[:first].sum())
+            put_pairs(self._kept, begin, self.counts, first, n, own, places, probes, stored)
+        done = max(first, n)
+        if done >= last:
+            return
+        found, counts = _room(last - done), np.zeros_like(self.counts)
+        while done < last:
+            begin = done
+            done, _, found = _found(self._structure, self._probes, begin, last, counts, found)
+            put_pairs(found, 0, counts, begin, done, own, places, probes, stored)
+
+
+def _room(probes: int) -> NDArray[np.int64]:
+    return np.empty(max(FIRST_ROOM, ROOM_A_PROBE * probes), np.int64)
+
+
+def _found(
+    structure: Walked,
+    probes: Probes,
+    begin: int,
+    end: int,
+    counts: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> tuple[int, int, NDArray[np.int64]]:
+    """Find the matches of probes from `begin` on, up to `end` or to the first for which there is no room.
+
+    Returns that probe, how many rows were found, and the array that they are in.
+    """
+    done, total = structure.walk(probes, begin, end, counts, found)
+    while done == begin:
+        found = np.empty(2 * found.size, np.int64)
+        done, total = structure.walk(probes, begin, end, counts, found)
+    if probes.aux_dims.size:
+        total = keep_passing(
+            structure.stored.values, probes.aux_lo, probes.aux_hi, probes.aux_dims, begin, done, found, counts
+        )
+    return done, total, found

@@ -1,0 +1,1 @@
+"""Kernels that several papers share: vectors of keys, and keys compared with ranges."""

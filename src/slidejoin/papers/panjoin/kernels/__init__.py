@@ -1,0 +1,1 @@
+"""Kernels of PanJoin's RaP-Table and WiB+-tree."""

@@ -1,0 +1,119 @@
+"""RaP-Table: partitions by splitters that each subwindow takes from the one before (PanJoin, section III-B).
+
+Rows of a partition lie together, in a linked list adaptive table. The splitters of the first subwindow are evenly
+spaced between its smallest and largest expected keys; those of each later one come from the adjustment algorithm, which
+uses the row count and the smallest and largest key of each partition of the subwindow before. These histograms are
+built once that subwindow is full, not updated with every row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.papers.panjoin.kernels.llat import append_rows, measure_partitions
+from slidejoin.papers.panjoin.kernels.rap_table import adjust_splitters, find_partitions, find_ranges, spread_splitters
+from slidejoin.papers.panjoin.llat import Llat, bytes_of, width_of
+from slidejoin.papers.panjoin.options import RapTable
+from slidejoin.papers.panjoin.subwindows import Chain, Subwindow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probe import Probes
+    from slidejoin.spec.options import Options
+
+__all__ = ["Partitions", "RapTableIndex"]
+
+ROWS_A_PARTITION = 32
+
+
+class Partitions(Subwindow):
+    """One subwindow: splitters and the rows between them.
+
+    Parameters
+    ----------
+    capacity : int
+        Rows that it has room for.
+    splitters : (P - 1,) int64
+        Ascending: a partition has the keys above one and up to the next.
+    sigma : float
+        Rows of an entry, over those that each of P partitions would have.
+    """
+
+    __slots__ = ("splitters",)
+
+    def __init__(self, capacity: int, splitters: NDArray[np.int64], sigma: float) -> None:
+        self.splitters = splitters
+        partitions = splitters.size + 1
+        # Each reserved entry in use stands behind a full one, and fewer than P entries can be full.
+        super().__init__(capacity, Llat(partitions, 2 * partitions, width_of(capacity / partitions * sigma)))
+
+    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Find each row's partition, starting from the one before, and append the row."""
+        table, targets = self.llat, np.empty(keys.size, np.int32)
+        find_partitions(self.splitters, keys, targets)
+        append_rows(
+            table.keys, table.ordinals, table.filled, table.following, table.last, table.state, table.width, targets,
+            keys, ordinals,
+        )  # fmt: skip
+
+    def find(
+        self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
+    ) -> None:
+        """Find the partitions of the ends of ranges, each starting from the one before, see `Subwindow.find`."""
+        find_ranges(self.splitters, order, probes.lo, probes.hi, begin, lows, highs)
+
+    def histograms(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many rows each partition has, and its smallest and largest keys, (P,) int64 each."""
+        table = self.llat
+        counts, smallest, largest = (np.empty(table.partitions, np.int64) for _ in range(3))
+        measure_partitions(
+            table.keys, table.filled, table.following, table.first, table.width, counts, smallest, largest
+        )
+        return counts, smallest, largest
+
+    def adjusted(self, partitions: int) -> NDArray[np.int64]:
+        """Return splitters (partitions - 1,) int64 that would divide these rows evenly: Algorithm 1."""
+        splitters = np.empty(partitions - 1, np.int64)
+        adjust_splitters(*self.histograms(), splitters)
+        return splitters
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of splitters and table."""
+        return self.splitters.nbytes + self.llat.nbytes
+
+
+class RapTableIndex(Chain):
+    """The index of one side's window; see `Structure`."""
+
+    name = "rap_table"
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        if not isinstance(options, RapTable):
+            msg = f"options of rap_table must be RapTable, got {options!r}"
+            raise TypeError(msg)
+        super().__init__(options, dims, rows, first, options.subwindows)
+        self._partitions, self._sigma = options.partitions, options.sigma
+
+    def _partitions_of(self, capacity: int) -> int:
+        return min(self._partitions or max(capacity // ROWS_A_PARTITION, 1), capacity)
+
+    def _subwindow(self, capacity: int, keys: NDArray[np.int64]) -> Partitions:
+        """Return an empty subwindow, with splitters from the one before or spread evenly over the keys to come."""
+        partitions = self._partitions_of(capacity)
+        with self._timed("merge"):
+            before = self.chain[-1] if self.chain else None
+            if isinstance(before, Partitions):
+                splitters = before.adjusted(partitions)
+            else:
+                splitters = np.empty(partitions - 1, np.int64)
+                spread_splitters(int(keys.min()), int(keys.max()), splitters)
+            return Partitions(capacity, splitters, self._sigma)
+
+    def _bytes_of(self, capacity: int) -> int:
+        partitions = self._partitions_of(capacity)
+        width = width_of(capacity / partitions * self._sigma)
+        return 8 * (partitions - 1) + bytes_of(partitions, 2 * partitions, width)

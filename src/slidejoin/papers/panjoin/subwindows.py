@@ -1,0 +1,210 @@
+"""A window as a chain of subwindows: insert into the newest, probe all, expire the oldest whole (PanJoin, III-A).
+
+What RaP-Table and WiB+-tree share: rows are sorted by key before they are inserted, and so are probes before they
+search (III-E); each probe finds the partitions of its ranges in every subwindow, which are then scanned; the results of
+a partly expired subwindow are filtered (III-G.1).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.jit.vectors.sorting import sorted_order
+from slidejoin.papers.kernels.comparing import group_matches
+from slidejoin.papers.panjoin.kernels.llat import scan_partitions
+from slidejoin.papers.structure import AT_FIRST, Structure
+from slidejoin.runtime.array_pool import ArrayPool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probe import Probes
+    from slidejoin.papers.panjoin.llat import Llat
+    from slidejoin.spec.options import Options
+
+__all__ = ["Chain", "Subwindow"]
+
+entries_pool, which_pool = ArrayPool(np.int64), ArrayPool(np.int32)
+
+STEPS = ("insert", "delete", "search", "scan", "merge")
+
+
+class Subwindow(ABC):
+    """Up to `capacity` consecutive rows, in the partitions of a table.
+
+    Attributes
+    ----------
+    rows : int
+        How many are here.
+    first, last : int
+        Ordinals of the oldest and the newest.
+    llat : Llat
+        Where they are.
+    """
+
+    __slots__ = ("capacity", "first", "last", "llat", "rows")
+
+    def __init__(self, capacity: int, llat: Llat) -> None:
+        self.capacity, self.llat = capacity, llat
+        self.rows = self.first = self.last = 0
+
+    @abstractmethod
+    def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Take rows in ascending order of their keys, for which there is room."""
+
+    @abstractmethod
+    def find(
+        self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
+    ) -> None:
+        """Write the first and last partition of each range, see `papers.panjoin.kernels.llat.scan_partitions`."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of all of it."""
+
+
+class Chain(Structure):
+    """The index of one side's window; see `Structure`. What is abstract here makes a subwindow.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Seconds so far of inserting (including sorting), deleting, finding partitions, scanning them, and merging, which
+        here means adjusting splitters; summed over threads.
+    """
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int, subwindows: int) -> None:
+        super().__init__(options, dims, rows, first)
+        self.chain: list[Subwindow] = []
+        """From the oldest to the newest."""
+        self.seconds = dict.fromkeys(STEPS, 0.0)
+        self._parts, self._lock = subwindows, Lock()
+        # Matches a probe, as the last search found: a guess at how many probes there is room for.
+        self._matches = 1.0
+
+    @abstractmethod
+    def _subwindow(self, capacity: int, keys: NDArray[np.int64]) -> Subwindow:
+        """Return an empty subwindow; `keys` are the first that it will get."""
+
+    @abstractmethod
+    def _bytes_of(self, capacity: int) -> int:
+        """Return the bytes of a subwindow of that capacity, once it is full, at most."""
+
+    def _capacity(self, held: int, ordinal: int) -> int:
+        """Return the rows of a new subwindow, whose first has that ordinal.
+
+        They are a share of the window, and no more than are `held` while it fills. A time window has those that have
+        not left; its share is rounded down to a power of two, so that it changes seldom.
+        """
+        if self.rows is not None:
+            share = -(-self.rows // self._parts)
+        else:
+            live = max(min(held, ordinal - self.floor) // self._parts, AT_FIRST)
+            share = 1 << (live.bit_length() - 1)
+        return min(share, max(held, AT_FIRST))
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            spent = perf_counter() - start
+            with self._lock:
+                self.seconds[step] += spent
+
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Fill the newest subwindow, and new ones, with sorted rows."""
+        done = 0
+        while done < keys.size:
+            if not self.chain or self.chain[-1].rows == self.chain[-1].capacity:
+                capacity = self._capacity(self.count, int(ordinals[done]))
+                self.chain.append(self._subwindow(capacity, keys[done : done + capacity]))
+            newest = self.chain[-1]
+            last = min(done + newest.capacity - newest.rows, keys.size)
+            with self._timed("insert"):
+                some, these = keys[done:last], ordinals[done:last]
+                if some.size > 1:
+                    order = sorted_order(some)
+                    some, these = some[order], these[order]
+                newest.insert(some, these)
+            newest.first = newest.first if newest.rows else int(ordinals[done])
+            newest.rows, newest.last, done = newest.rows + last - done, int(ordinals[last - 1]), last
+
+    def leave(self, ordinal: int) -> None:
+        """Drop the subwindows whose rows all come before that ordinal, but for the newest."""
+        with self._timed("delete"):
+            while len(self.chain) > 1 and self.chain[0].last < ordinal:
+                del self.chain[0]
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Search all subwindows for as many probes as the room may suffice for, see `Structure.walk`."""
+        last = min(end, begin + max(1, int(found.size / (2 * self._matches))))
+        while True:
+            total = self._found(probes, begin, last, counts, found)
+            if total >= 0:
+                self._matches = max(total / (last - begin), 1.0)
+                return last, total
+            if last - begin == 1:
+                return begin, 0
+            last = begin + (last - begin) // 2
+
+    def _found(self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]) -> int:
+        """Find the rows of all probes begin…end-1 and return their number, -1 if there is no room."""
+        lo, hi, seen_from, seen_to = probes.lo, probes.hi, probes.seen_from, probes.seen_to
+        entries, which, total = entries_pool.take(found.size), which_pool.take(found.size), 0
+        with self._timed("search"):
+            order = sorted_order(lo[0, begin:end])
+        lows, highs = (np.empty((lo.shape[0], end - begin), np.int32) for _ in range(2))
+        for each in self.chain:
+            if each.last < seen_from[begin] or each.first >= seen_to[end - 1]:
+                continue
+            with self._timed("search"):
+                each.find(probes, begin, order, lows, highs)
+            table = each.llat
+            with self._timed("scan"):
+                total = scan_partitions(
+                    table.keys, table.ordinals, table.filled, table.following, table.first, table.behind, table.width,
+                    order, lows, highs, lo, hi, seen_from, seen_to, begin, total, found.size, entries,
+                    which,
+                )  # fmt: skip
+            if total < 0:
+                return -1
+        with self._timed("scan"):
+            group_matches(entries, which, total, begin, end, counts, found, 0)
+        return total
+
+    @property
+    def count(self) -> int:
+        """Stored rows, including expired ones whose subwindow has not expired."""
+        return sum(each.rows for each in self.chain)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all subwindows."""
+        return sum(each.nbytes for each in self.chain)
+
+    def held_growth(self, rows: int) -> int:
+        """Return the bytes of the subwindows to be made, and of the newest if it grows."""
+        held, more, left, begin = self.count, 0, rows, self.next - self.count
+        if self.chain:
+            newest = self.chain[-1]
+            left -= newest.capacity - newest.rows
+            held = held + rows - max(left, 0)
+            more = max(0, self._bytes_of(newest.capacity) - newest.nbytes)
+        while left > 0:
+            capacity = self._capacity(held, begin + held)
+            more += self._bytes_of(capacity)
+            left, held = left - capacity, held + capacity
+        return more

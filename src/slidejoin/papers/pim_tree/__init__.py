@@ -1,0 +1,54 @@
+"""PIM-Tree: the partitioned in-memory merge tree, and the trees that it is compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slidejoin.papers.pim_tree.options import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree
+from slidejoin.spec.options import register_structure
+
+if TYPE_CHECKING:
+    from slidejoin.papers.pim_tree.bplus_tree import BPlusTreeIndex
+    from slidejoin.papers.pim_tree.chained_bplus_tree import ChainedBPlusTreeIndex
+    from slidejoin.papers.pim_tree.chained_css_tree import ChainedCssTreeIndex
+    from slidejoin.papers.pim_tree.im_tree import IMTreeIndex
+    from slidejoin.papers.pim_tree.pim_tree import PIMTreeIndex
+
+__all__: list[str] = []
+
+
+def _b_plus_tree() -> type[BPlusTreeIndex]:
+    from slidejoin.papers.pim_tree.bplus_tree import BPlusTreeIndex
+
+    return BPlusTreeIndex
+
+
+def _chained_b_plus_tree() -> type[ChainedBPlusTreeIndex]:
+    from slidejoin.papers.pim_tree.chained_bplus_tree import ChainedBPlusTreeIndex
+
+    return ChainedBPlusTreeIndex
+
+
+def _chained_css_tree() -> type[ChainedCssTreeIndex]:
+    from slidejoin.papers.pim_tree.chained_css_tree import ChainedCssTreeIndex
+
+    return ChainedCssTreeIndex
+
+
+def _im_tree() -> type[IMTreeIndex]:
+    from slidejoin.papers.pim_tree.im_tree import IMTreeIndex
+
+    return IMTreeIndex
+
+
+def _pim_tree() -> type[PIMTreeIndex]:
+    from slidejoin.papers.pim_tree.pim_tree import PIMTreeIndex
+
+    return PIMTreeIndex
+
+
+register_structure(BPlusTree, _b_plus_tree)
+register_structure(ChainedBPlusTree, _chained_b_plus_tree)
+register_structure(ChainedCssTree, _chained_css_tree)
+register_structure(IMTree, _im_tree)
+register_structure(PIMTree, _pim_tree)

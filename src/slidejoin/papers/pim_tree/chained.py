@@ -1,0 +1,171 @@
+"""Chained index: the window as a chain of sub-indexes by arrival (PIM-Tree, sections 2.2.2 and 5.1).
+
+Rows are inserted into the newest sub-index, the *active* one, until it holds its share of the window. It is then
+*archived*, and an empty one becomes active. No row is deleted: an archived sub-index is dropped as a whole when all its
+rows have expired, and until then probes skip the rows that they do not see. Every probe searches every sub-index.
+
+A chain of length n is an active sub-index and n - 1 archived ones that hold a window, so each holds an (n - 1)-th of
+the window, and the shortest chain has two: that is how we read the paper, which does not say whether its n counts the
+active one. Rows of one push, up to `AT_FIRST`, are not spread over two sub-indexes. How many rows a time window
+holds is not known before its first row expires: until then all are inserted into one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from slidejoin.papers.pim_tree.kernels.chains import weave_links
+from slidejoin.papers.pim_tree.mutable_tree import MutableTree
+from slidejoin.papers.structure import AT_FIRST, Structure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probe import Probes
+    from slidejoin.spec.options import Options
+
+__all__ = ["ChainedIndex", "Link"]
+
+WOVEN_AT_ONCE = 1 << 12
+"""Probes whose matches from all sub-indexes are merged at once."""
+
+
+class Link(Protocol):
+    """A sub-index."""
+
+    rows: int
+    """Rows that it holds."""
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Find the rows of probes begin…end-1, see `Structure.walk`."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything."""
+        ...
+
+
+class ChainedIndex(Structure):
+    """The index of one side's window; see `Structure`. O(chain_length log(rows)) for a range, O(log(rows)) to insert.
+
+    Attributes
+    ----------
+    active : MutableTree
+        The newest sub-index.
+    archived : deque of (Link, int)
+        The others, the oldest first, each with the ordinal behind its newest row.
+    seconds : dict of str to float
+        Time by step: ``insert``, ``delete`` (of whole sub-indexes), ``search``, ``scan`` (with merging the results),
+        ``merge`` (making an active sub-index an archived one).
+    """
+
+    def __init__(
+        self, options: Options, dims: int, rows: int | None, first: int, chain_length: int, fan_out: int
+    ) -> None:
+        super().__init__(options, dims, rows, first)
+        self.chain_length, self.fan_out = chain_length, fan_out
+        self.seconds = dict.fromkeys(("insert", "delete", "search", "scan", "merge"), 0.0)
+        self.active = self._new_tree()
+        self.archived: deque[tuple[Link, int]] = deque()
+        self._first = self._begin = first
+        # Probes of all sub-indexes before results are merged: twice as many as had room the last time.
+        self._together = WOVEN_AT_ONCE
+
+    def _new_tree(self) -> MutableTree:
+        return MutableTree(self.fan_out, AT_FIRST if self.rows is None else min(self.rows, AT_FIRST), self.seconds)
+
+    @abstractmethod
+    def archive(self) -> Link:
+        """Return the active sub-index as an archived one, and make an empty one active."""
+
+    @abstractmethod
+    def drop(self, link: Link) -> None:
+        """Free an archived sub-index, or keep its memory for reuse."""
+
+    @abstractmethod
+    def begun_growth(self, sizes: list[int]) -> int:
+        """Return the bytes that sub-indexes of so many rows take at most: the first is archived, the others begun."""
+
+    def _share(self, past: int) -> int | None:
+        """Return the ordinals of a sub-index when rows before `past` have come, None for no end."""
+        if self.rows is None and self.floor == self._begin:
+            return None
+        return -(-(self.rows or past - self.floor) // (self.chain_length - 1))
+
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Insert the rows into the active sub-index, and into others when it has its share."""
+        done = 0
+        while done < keys.size:
+            here, share = int(ordinals[done]), self._share(int(ordinals[-1]) + 1)
+            if share is not None and here - self._first >= share:
+                if self.active.rows:
+                    self.archived.append((self.archive(), here))
+                self._first = here
+            last = keys.size
+            if share is not None:
+                room = max(share - (here - self._first), AT_FIRST)
+                last = int(np.searchsorted(ordinals, here + room))
+            self.active.insert(keys[done:last], ordinals[done:last])
+            done = last
+
+    def leave(self, ordinal: int) -> None:
+        """Drop the sub-indexes whose rows have all expired."""
+        while self.archived and self.archived[0][1] <= ordinal:
+            self.drop(self.archived.popleft()[0])
+        if self.active.rows and self.next <= ordinal:
+            self.active.clear()
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Search all sub-indexes, and merge their results for each probe, see `Structure.walk`."""
+        links = [*(link for link, _ in self.archived), self.active]
+        if len(links) == 1:
+            return self.active.walk(probes, begin, end, counts, found)
+        entries, found_by = np.empty(found.size, np.int64), np.empty((len(links), end), np.int64)
+        starts, done, total, together = np.empty(len(links), np.int64), begin, 0, self._together
+        while done < end:
+            last, at, room = min(done + together, end), 0, found.size - total
+            for number, link in enumerate(links):
+                starts[number] = at
+                # Each gets an equal share of the remaining room, except for a single probe, whose rows may all be in
+                # one.
+                share = room - at if together == 1 else (room - at) // (len(links) - number)
+                last, more = link.walk(probes, done, last, found_by[number], entries[at : at + share])
+                at += more
+            if last > done:
+                total = weave_links(entries, starts, found_by, done, last, counts, found, total)
+                together, done = min(2 * (last - done), WOVEN_AT_ONCE), last
+            elif together > 1:
+                together = 1
+            else:
+                break
+        self._together = together
+        return done, total
+
+    @property
+    def count(self) -> int:
+        """Stored rows, including expired ones whose sub-index has not expired."""
+        return self.active.rows + sum(link.rows for link, _ in self.archived)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all sub-indexes."""
+        return self.active.nbytes + sum(link.nbytes for link, _ in self.archived)
+
+    def held_growth(self, rows: int) -> int:
+        """Return the bytes of a larger active sub-index, and of all new ones that the rows may need."""
+        past = self.next + rows
+        share = self._share(past)
+        growth = self.active.growth(rows)
+        if share is None or past - self._first < share:
+            return growth
+        each = max(share, AT_FIRST)
+        return growth + self.begun_growth([self.active.rows + min(rows, each)] + [min(rows, each)] * (2 + rows // each))

@@ -1,0 +1,198 @@
+"""The base of IM-Tree and PIM-Tree: an immutable tree with B+-trees for new rows (PIM-Tree, sections 3.2 and 3.3).
+
+Rows are inserted into the mutable part. Once that holds a certain share of the window, the merge ratio, both parts are
+merged into a new immutable tree. Expired rows are dropped by the merge, and until then filtered out by ordinal.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.jit.vectors.sorting import sorted_order
+from slidejoin.papers.pim_tree.css_tree import CssTree, room
+from slidejoin.papers.pim_tree.kernels.css_tree import LANES
+from slidejoin.papers.pim_tree.kernels.im_merging import LEAF, MERGE, OUT, PLACE, merge_some
+from slidejoin.papers.pim_tree.kernels.im_scanning import FIELDS
+from slidejoin.papers.pim_tree.kernels.im_tree import walk_both
+from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING
+from slidejoin.papers.pim_tree.subindexes import SubIndexes
+from slidejoin.papers.structure import Structure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.probe import Probes
+    from slidejoin.spec.options import Options
+
+__all__ = ["Merging", "TwoStage"]
+
+STEPS = ("insert", "search", "scan", "merge")
+
+
+class TwoStage(Structure):
+    """The index of one side's window, in two stages; see `Structure`.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Spent on each step so far, of all threads together: ``insert``, ``search``, ``scan``, and ``merge``, which
+        deletes, too.
+    merges : int
+        How often all rows were put into a new immutable tree.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        dims: int,
+        rows: int | None,
+        first: int,
+        *,
+        fan_out: int,
+        stable_fan_out: int,
+        depth: int,
+        merge_ratio: float,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(options, dims, rows, first)
+        self.seconds = dict.fromkeys(STEPS, 0.0)
+        self.merges = 0
+        self._lock = Lock()
+        self._fan_out, self._stable_fan_out, self._depth, self._ratio = fan_out, stable_fan_out, depth, merge_ratio
+        self._stable = CssTree.built(np.empty(0, np.int64), np.empty(0, np.int64), stable_fan_out)
+        self._active = SubIndexes(fan_out, self._stable, depth, threads)
+        self._pools: tuple[SubIndexes, ...] = (self._active,)
+        # The memory for the next merge: the arrays of the tree before the present one.
+        self._spare = room(0, stable_fan_out)
+
+    @property
+    def threshold(self) -> int:
+        """Rows of the mutable part from which on it is merged."""
+        window = self.next - self.floor if self.rows is None else self.rows
+        return max(1, round(self._ratio * window))
+
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Insert the rows into the mutable part, by ascending key, and merge when it is full."""
+        start = perf_counter()
+        order = sorted_order(keys)
+        self._put(keys[order], ordinals[order])
+        self._spent("insert", start)
+        start = perf_counter()
+        self._merge(keys.size)
+        self._spent("merge", start)
+
+    def _put(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        self._active.insert(keys, ordinals)
+
+    @abstractmethod
+    def _merge(self, inserted: int) -> None:
+        """Merge, or do a part of a merge, if due; so many rows have just been inserted."""
+
+    def leave(self, ordinal: int) -> None:
+        """Do nothing: expired rows are dropped by the next merge."""
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Search the immutable tree and the B+-trees beside it, then scan both, see `Structure.walk`."""
+        result, spent, stable = np.array([begin, 0]), np.zeros(2, np.int64), self._stable
+        walk_both(
+            stable.keys, stable.values, stable.size, stable.inner, stable.starts, stable.fan_out, self._active.depth,
+            self._table(), probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, found, result,
+            spent,
+        )  # fmt: skip
+        self._walked(spent)
+        return int(result[0]), int(result[1])
+
+    def _table(self) -> NDArray[np.int64]:
+        """Return the B+-trees, (pools, FIELDS) int64, for `slidejoin.papers.pim_tree.kernels.im_tree`."""
+        return np.array([pool.line(self._stable) for pool in self._pools], np.int64).reshape(-1, FIELDS)
+
+    def _walked(self, spent: NDArray[np.int64]) -> None:
+        """Add up what searches and scans took, `spent` (2,) int64 in nanoseconds."""
+        with self._lock:
+            for step, nanoseconds in zip(("search", "scan"), spent.tolist(), strict=True):
+                self.seconds[step] += nanoseconds / 1e9
+
+    def _spent(self, step: str, start: float) -> None:
+        with self._lock:
+            self.seconds[step] += perf_counter() - start
+
+    @property
+    def count(self) -> int:
+        """Stored rows, including those that have expired since the last merge."""
+        return self._stable.size + sum(pool.rows for pool in self._pools)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of both parts, and of the memory for the next merge."""
+        return self._stable.nbytes + sum(array.nbytes for array in self._spare) + self._active.nbytes
+
+    def held_growth(self, rows: int) -> int:
+        """Return the bytes of more nodes, and of the larger trees of a merge."""
+        most = self.count + rows
+        merged = CssTree.bytes_of(most, self._stable_fan_out)
+        hung = SubIndexes.bytes_of(most, self._fan_out, self._stable_fan_out, self._depth)
+        return self._active.growth(rows) + 2 * merged + hung
+
+
+class Merging:
+    """A running merge: rows of an immutable tree and of the B+-trees beside it, written by ascending key.
+
+    Parameters
+    ----------
+    stable, frozen : CssTree, SubIndexes
+        What is merged; neither may change meanwhile.
+    floor : int
+        Rows with ordinals below are dropped.
+    spare : pair of int64 arrays
+        To write into, if they are large enough.
+    """
+
+    def __init__(
+        self,
+        stable: CssTree,
+        frozen: SubIndexes,
+        floor: int,
+        spare: tuple[NDArray[np.int64], NDArray[np.int64]],
+    ) -> None:
+        self.stable, self.frozen, self._floor = stable, frozen, floor
+        self._rows = stable.size + frozen.rows
+        enough = spare[1].size >= self._rows + LANES and spare[0].size >= self._rows + LANES + 2 * stable.width
+        self._given = spare
+        self._into = spare if enough else room(self._rows + self._rows // 8, stable.fan_out)
+        self._state = np.zeros(MERGE, np.int64)
+        self.made: CssTree | None = None
+        self._leaves = 0
+
+    def work(self, steps: int) -> bool:
+        """Do so much of it, a row each; return whether it is done, and `made` a tree."""
+        made = self.made
+        if made is None:
+            merge_some(
+                self.stable.keys, self.stable.values, self.stable.size, *self.frozen.leaves, self._floor, steps,
+                *self._into, self._state,
+            )  # fmt: skip
+            if self._state[LEAF] != NOTHING or self._state[PLACE] < self.stable.size:
+                return False
+            self.made = made = CssTree.over(*self._into, int(self._state[OUT]), self.stable.fan_out)
+        first, self._leaves = self._leaves, min(made.leaves, self._leaves + steps)
+        made.fill(first, self._leaves)
+        return self._leaves == made.leaves
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are written into, if they were made for it."""
+        return 0 if self._into is self._given else sum(array.nbytes for array in self._into)
+
+    def finish(self) -> CssTree:
+        """Do the rest of the merge, and return the new tree."""
+        while not self.work(self._rows + 1):
+            pass
+        assert self.made is not None  # noqa: S101 - it is done
+        return self.made

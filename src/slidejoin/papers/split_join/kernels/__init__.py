@@ -1,0 +1,1 @@
+"""Kernels of a window that is divided among join cores."""

@@ -1,0 +1,1 @@
+"""Kernels of SPO-Join's permuted arrays."""

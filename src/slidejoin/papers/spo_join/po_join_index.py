@@ -1,0 +1,362 @@
+"""SPO-Join: a mutable part with a B+-tree for each term, merged into linked PO-Join structures (SPO-Join, 4).
+
+Rows are inserted into the mutable part. When it holds a slide interval, or its share of one, it is merged into an
+immutable structure, which is linked behind the others; rows that come meanwhile go into other trees, and the merged
+ones are probed as before until their structure is there (section 4.3). A structure is dropped as a whole when all its
+rows have expired. Each probe is asked of all parts.
+
+Where a push brings many probes, the mutable part is read into an immutable structure for them, as by a merge: that
+takes as long as a few probes of its trees, and all probes are then answered together.
+
+The paper's two terms are the key and the first further dimension. With one term alone there is no second, and a
+structure is sorted keys; more terms than two are checked on what was found.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.answer import Answer
+from slidejoin.index.parallel_search import search
+from slidejoin.index.protocol import Probing
+from slidejoin.papers.found_rows import FoundByPosition
+from slidejoin.papers.pim_tree.kernels.chains import weave_links
+from slidejoin.papers.pim_tree.tasks import run_together
+from slidejoin.papers.spo_join.boxes import ProbeBoxes
+from slidejoin.papers.spo_join.merging import PartMerge, merged_bytes
+from slidejoin.papers.spo_join.mutable_rows import MutableRows
+from slidejoin.papers.spo_join.options import POJoin
+from slidejoin.papers.spo_join.permuted_rows import PermutedRows
+from slidejoin.papers.structure import AT_FIRST, Structure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from slidejoin.index.ordinal_ring import OrdinalRing
+    from slidejoin.index.probe import ProbeBatch, Probes
+    from slidejoin.index.protocol import Request
+    from slidejoin.papers.spo_join.part import Part
+    from slidejoin.spec.options import Options
+
+__all__ = ["POJoinIndex"]
+
+INTERVALS = 10
+"""Slide intervals in a window, as in the paper's experiments."""
+
+AHEAD = 4
+"""A merge is finished when the mutable part has grown by this part of the threshold of the next."""
+
+TOGETHER = 48
+"""Probes for which the mutable part is read into a PO-Join structure: so many of its trees take as long."""
+
+WALKED_AT_ONCE = 1 << 12
+"""Probes that are asked together before it is known how many rows they find."""
+
+
+class POJoinIndex(Structure):
+    """The index of one side's window; see `Structure`.
+
+    Attributes
+    ----------
+    linked : deque of Part
+        The immutable structures, the oldest first.
+    merges : int
+        How many were made.
+    seconds : dict of str to float
+        Time by step, of all threads together: ``insert``, ``merge``, ``mutable`` and ``immutable`` (probing those).
+    """
+
+    name = "po_join"
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        super().__init__(options, dims, rows, first)
+        if not isinstance(options, POJoin):
+            msg = f"options of po_join must be POJoin, got {options!r}"
+            raise TypeError(msg)
+        self._po = options
+        self.seconds = dict.fromkeys(("insert", "merge", "mutable", "immutable"), 0.0)
+        self.merges = 0
+        self._lock, self._reading = Lock(), Lock()
+        # Not for the paper's way, nor for its baselines.
+        self._together = options.mutable == "bit_set" and options.immutable == "po_join" and not options.tuple_by_tuple
+        self.linked: deque[Part] = deque()
+        self._active = self._new_rows()
+        self._merging: PartMerge | None = None
+        # Empty, for the next rows to come when the active one is merged.
+        self._idle: MutableRows | None = None
+
+    @property
+    def _terms(self) -> int:
+        return 2 if self.dims else 1
+
+    def _new_rows(self) -> MutableRows:
+        hashed = self._po.mutable == "hash_set"
+        return MutableRows(self._terms, self._po.fan_out, self.seconds, hashed=hashed)
+
+    # -- insert and merge --------------------------------------------------------------------------------------------
+
+    def threshold(self, coming: int = 0) -> int:
+        """Return how many rows of the mutable part are merged, the paper's delta, when so many more have come."""
+        interval = self._po.slide_interval
+        if interval is not None:
+            return -(-interval // self._po.sub_intervals)
+        window = self.next + coming - self.floor if self.rows is None else self.rows
+        return max(-(-window // (INTERVALS * self._po.sub_intervals)), AT_FIRST)
+
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Insert the rows into the mutable part, and merge it whenever it is full."""
+        columns, done = [keys], 0
+        if self.dims:
+            ring = self.stored.values
+            columns.append(ring[ordinals & (ring.shape[0] - 1), 0])
+        while done < keys.size:
+            some = slice(done, done + max(self.threshold() - self._active.rows, 0))
+            self._active.insert([column[some] for column in columns], ordinals[some])
+            done += ordinals[some].size
+            start = perf_counter()
+            if self._active.rows >= self.threshold():
+                self._freeze()
+            self._spent("merge", start)
+        start = perf_counter()
+        self._go_on(1 + 2 * self._terms * AHEAD * keys.size)
+        self._spent("merge", start)
+
+    def _freeze(self) -> None:
+        """Begin a merge of what the mutable part holds; the one before is done by now, unless a push is large."""
+        self._go_on(None)
+        self._merging = PartMerge(self._active, self._po)
+        self._active, self._idle = self._new_rows() if self._idle is None else self._idle, None
+        if self._po.blocking:
+            self._go_on(None)
+
+    def _go_on(self, steps: int | None) -> None:
+        """Do so many steps of the merge, or all; link what it made."""
+        merging = self._merging
+        if merging is not None and (steps is None or merging.work(steps)):
+            self.linked.append(merging.finish())
+            self.merges += 1
+            self._thaw(merging)
+
+    def _thaw(self, merging: PartMerge) -> None:
+        """Empty the trees of a merge that is over, for the next rows."""
+        merging.frozen.clear()
+        self._merging, self._idle = None, merging.frozen
+
+    def leave(self, ordinal: int) -> None:
+        """Drop the structures whose rows have all expired."""
+        while self.linked and self.linked[0].newest < ordinal:
+            self.linked.popleft()
+        if self._merging is not None and self._merging.frozen.newest < ordinal:
+            self._thaw(self._merging)
+        if self._active.rows and self._active.newest < ordinal:
+            self._active.clear()
+
+    # -- probe -------------------------------------------------------------------------------------------------------
+
+    def probe(self, batch: ProbeBatch, request: Request) -> Probing:
+        """Answer a batch by counts, see `Index`; where those suffice, no row is written."""
+        if not request.only_counts:
+            return super().probe(batch, request)
+        found = search(_CountsOnly(self), batch.probes, request.workers)
+        return Probing([], lambda: Answer(ranges=found))
+
+    def search(self, probes: Probes) -> FoundByPosition:
+        """Find every probe's matches, see `Structure`; only the terms beyond the second are left to check."""
+        boxes = ProbeBoxes(probes.seeing_from(self.floor))
+        return FoundByPosition(_BoxesAsked(self, boxes), boxes.rest)
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Find the rows that pass the first two terms, see `Structure.walk`."""
+        return self.walk_boxes(ProbeBoxes(probes), begin, end, counts, found)
+
+    def _parts(self) -> list[Part]:
+        """Return all parts with rows: those that take longest to probe first, so that threads end together."""
+        frozen = [] if self._merging is None else [self._merging.frozen]
+        mutable: list[Part] = [one for one in (self._active, *frozen) if one.rows]
+        return [*mutable, *self.linked]
+
+    def _read_as(self, part: Part, probes: int) -> Part:
+        """Return what answers so many probes of a part."""
+        if not (self._together and probes >= TOGETHER and isinstance(part, MutableRows)):
+            return part
+        with self._reading:
+            if part.permuted is None:
+                part.permuted = PartMerge(part, self._po).finish()
+        return part.permuted
+
+    def _each(self, parts: list[Part], work: Callable[[int, Part], None]) -> None:
+        """Let each thread take the next part that none has taken, until there are no more (Algorithm 4)."""
+        numbers, lock = iter(range(len(parts))), Lock()
+
+        def take() -> None:
+            while True:
+                with lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                start = perf_counter()
+                work(number, parts[number])
+                self._spent("mutable" if isinstance(parts[number], MutableRows) else "immutable", start)
+
+        run_together([take] * max(min(self._po.threads, len(parts)), 1))
+
+    def walk_boxes(
+        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Ask all parts, and put together what they found for each probe, see `Structure.walk`."""
+        parts, done, total = self._parts(), begin, 0
+        if not parts:
+            counts[begin:end] = 0
+            return end, 0
+        if boxes.counted is not None and boxes.counted[0] != parts:
+            boxes.counted = None  # merged since
+        entries, found_by = np.empty(found.size, np.int64), np.empty((len(parts), end), np.int64)
+        while done < end:
+            if boxes.counted is None:
+                # As if few matched: each part gets an equal share of the room, at the end of which all have to stop.
+                asked = min(done + WALKED_AT_ONCE, end)
+                shares = np.full(len(parts), (found.size - total) // len(parts))
+            else:
+                each = boxes.counted[1][:, done:end].astype(np.int64)
+                asked = done + int(np.searchsorted(each.sum(axis=0).cumsum(), found.size - total, "right"))
+                shares = each[:, : asked - done].sum(axis=1)
+                if asked == done:
+                    break
+            last = self._walk_parts(parts, boxes, (done, asked), shares, entries, found_by)
+            total = weave_links(entries, np.cumsum(shares) - shares, found_by, done, last, counts, found, total)
+            if last < asked:
+                boxes.counted = parts, self._counted(parts, boxes, last)
+            done = last
+        return done, total
+
+    def _walk_parts(
+        self,
+        parts: list[Part],
+        boxes: ProbeBoxes,
+        probes: tuple[int, int],
+        shares: NDArray[np.int64],
+        entries: NDArray[np.int64],
+        found_by: NDArray[np.int64],
+    ) -> int:
+        """Let each part find the rows of these probes in its share of the room; return the first left unanswered."""
+        ends, past = np.empty(len(parts), np.int64), np.cumsum(shares)
+
+        def ask(number: int, part: Part) -> None:
+            into = entries[past[number] - shares[number] : past[number]]
+            ends[number] = self._read_as(part, probes[1] - probes[0]).walk(boxes, *probes, found_by[number], into)[0]
+
+        self._each(parts, ask)
+        return int(ends.min())
+
+    def _counted(self, parts: list[Part], boxes: ProbeBoxes, begin: int = 0) -> NDArray[np.int32]:
+        """Return how many rows each part has for each probe from `begin` on, (parts, n) int32; 0 for those before."""
+        n = len(boxes)
+        counted = np.zeros((len(parts), n), np.int32)
+
+        def count(number: int, part: Part) -> None:
+            counts = np.zeros(n, np.int64)
+            self._read_as(part, n - begin).count(boxes, begin, n, counts)
+            counted[number] = counts
+
+        self._each(parts, count)
+        return counted
+
+    def count_boxes(self, boxes: ProbeBoxes) -> NDArray[np.int64]:
+        """Return how many rows each probe finds of those it sees, (n,) int64."""
+        total: NDArray[np.int64] = self._counted(self._parts(), boxes).sum(axis=0, dtype=np.int64)
+        return total
+
+    def _spent(self, step: str, start: float) -> None:
+        with self._lock:
+            self.seconds[step] += perf_counter() - start
+
+    # -- size --------------------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Stored rows, including expired ones whose structure has not expired."""
+        return sum(part.rows for part in self._parts())
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all parts, of a running merge, and of empty trees."""
+        held = self._active.nbytes + sum(part.nbytes for part in self.linked)
+        held += 0 if self._idle is None else self._idle.nbytes
+        return held + (0 if self._merging is None else self._merging.frozen.nbytes + self._merging.nbytes)
+
+    def held_growth(self, rows: int) -> int:
+        """Return the bytes of larger trees, and of the structures and trees that merges need."""
+        growth, threshold = self._active.growth(rows), self.threshold()
+        if self._together:
+            mutable = [self._active] if self._merging is None else [self._active, self._merging.frozen]
+            read = sum(0 if one.permuted is None else one.permuted.nbytes for one in mutable)
+            growth += PermutedRows.bytes_of(sum(one.rows for one in mutable) + rows) - read
+        if self._active.rows + rows < threshold:
+            return growth
+        most = max(threshold, self.threshold(rows))
+        held = self._active.rows + rows
+        more = 2 * MutableRows.most_bytes(self._terms, self._po.fan_out, min(rows, most))
+        return growth + more + merged_bytes(held, 1 + held // threshold, self._po)
+
+
+class _BoxesAsked:
+    """ProbeBoxes that are asked of an index, see `slidejoin.papers.found_rows.Walked`."""
+
+    def __init__(self, index: POJoinIndex, boxes: ProbeBoxes) -> None:
+        self._index, self._boxes = index, boxes
+
+    def walk(
+        self,
+        probes: Probes,  # noqa: ARG002 - the boxes are theirs
+        begin: int,
+        end: int,
+        counts: NDArray[np.int64],
+        found: NDArray[np.int64],
+    ) -> tuple[int, int]:
+        """Find the rows in the boxes, see `Structure.walk`."""
+        return self._index.walk_boxes(self._boxes, begin, end, counts, found)
+
+    @property
+    def stored(self) -> OrdinalRing:
+        """The further dimensions."""
+        return self._index.stored
+
+
+class _Counted:
+    """Numbers of rows alone; where pairs are asked for after all, they are found then. See `Found`."""
+
+    bounds: tuple[int, ...] = ()
+    in_ranges = None
+    divisible = False
+
+    def __init__(self, index: POJoinIndex, probes: Probes, counts: NDArray[np.int64]) -> None:
+        self._index, self._probes, self.counts = index, probes, counts
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `Found`."""
+        self._index.search(self._probes).fill(first, last, places, probes, stored)
+
+
+class _CountsOnly:
+    """The index as one that is asked for counts, see `slidejoin.index.parallel_search.search`."""
+
+    def __init__(self, index: POJoinIndex) -> None:
+        self._index = index
+
+    def search(self, probes: Probes) -> _Counted | FoundByPosition:
+        """Count every probe's matches; several threads may search at once."""
+        boxes = ProbeBoxes(probes.seeing_from(self._index.floor))
+        if boxes.rest.aux_dims.size:
+            return self._index.search(probes)
+        return _Counted(self._index, probes, self._index.count_boxes(boxes))

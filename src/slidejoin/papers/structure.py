@@ -1,0 +1,185 @@
+"""The base class of the papers' structures: rows are inserted with ordinals, expired by ordinal, found by key range.
+
+A structure of a paper holds keys and ordinals. Everything else is shared and implemented here: the further dimensions,
+kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.papers.found_rows`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidejoin.index.answer import Answer
+from slidejoin.index.keys import RowKeys
+from slidejoin.index.ordinal_ring import OrdinalRing
+from slidejoin.index.parallel_search import search
+from slidejoin.index.protocol import Index, Probing
+from slidejoin.papers.found_rows import FoundByPosition
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from slidejoin.index.answer import Found
+    from slidejoin.index.keys import Prepared
+    from slidejoin.index.probe import ProbeBatch, Probes
+    from slidejoin.index.protocol import Occupancy, Request
+    from slidejoin.runtime.threads import Workers
+    from slidejoin.spec.options import Options
+
+__all__ = ["AT_FIRST", "Structure"]
+
+AT_FIRST = 1 << 10
+"""Initial capacity of a structure in rows, if the window holds as many."""
+
+
+class Structure(Index):
+    """The index of one side's window, as a paper describes it.
+
+    Whoever adds one writes a class with the four methods that are abstract here, and lists its options in
+    `slidejoin.options.STRUCTURES`; the conformance suite then tests it.
+
+    Parameters
+    ----------
+    options : Options
+        Options set by the user.
+    dims : int
+        Further dimensions of each row.
+    rows : int or None
+        Rows that the window holds; None for a time window, where the number is not known in advance.
+    first : int
+        Ordinal of the first row to come.
+
+    Attributes
+    ----------
+    next : int
+        Ordinal of the row to come.
+    """
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        self.options, self.dims, self.rows = options, dims, rows
+        self.next = self._floor = first
+        self._inexact: frozenset[int] = frozenset()
+        self._stored = OrdinalRing(dims)
+
+    def made_for(self, live: int) -> int:
+        """Return how many rows to make room for where `live` are, or are about to be: twice as many, or the window.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace as Some
+        >>> [Structure.made_for(Some(rows=1000), live) for live in (64, 300, 1500)]
+        [128, 1000, 1500]
+        """
+        twice = 2 * live
+        return twice if self.rows is None or 2 * twice <= self.rows else max(self.rows, live)
+
+    # -- what each paper does its own way ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
+        """Take rows: keys (n,) int64 and ordinals (n,) int64, which ascend and follow all that are here."""
+
+    @abstractmethod
+    def leave(self, ordinal: int) -> None:
+        """Expire rows before that ordinal, at once or, in part, at any later time.
+
+        No probe sees them from here on: `search` leaves them out by their ordinals.
+        """
+
+    @abstractmethod
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Find the rows of probes begin…end-1 that have a key in their ranges and are seen, until the room is full.
+
+        Writes for each probe how many into `counts` (n,) int64, and their ordinals into `found` int64, one probe after
+        the other, within a probe in any order. Only whole probes are answered. Several threads may walk at once.
+
+        Returns
+        -------
+        tuple of int
+            The first probe that was not answered, `begin` if there was no room for that one; and how many rows were
+            found.
+        """
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Stored rows, including expired ones that have not been removed."""
+
+    @property
+    @abstractmethod
+    def held_bytes(self) -> int:
+        """Bytes of keys, ordinals and search structures."""
+
+    @abstractmethod
+    def held_growth(self, rows: int) -> int:
+        """Return by how many of these bytes that many more rows make it grow at most."""
+
+    # -- the same for all --------------------------------------------------------------------------------------------
+
+    def insert(self, rows: Prepared, live: int) -> None:  # noqa: ARG002 - see Index
+        """Insert the newest rows, see `Index`."""
+        assert isinstance(rows, RowKeys)  # noqa: S101 - as `prepare` gave them
+        self._inexact |= rows.inexact
+        keys, ordinals = rows.keys, np.arange(self.next, self.next + rows.rows)
+        if self.dims:
+            self._stored.put([rows.aux], self.next, self._floor)
+        if rows.kept is not None:
+            keys, ordinals = keys[rows.kept], ordinals[rows.kept]
+        self.insert_keys(np.ascontiguousarray(keys), ordinals)
+        self.next += rows.rows
+
+    def expire(self, ordinal: int) -> None:
+        """Expire the rows before that ordinal."""
+        if ordinal > self._floor:
+            self._floor = ordinal
+            self.leave(ordinal)
+
+    def skip_to(self, ordinal: int) -> None:
+        """Skip the ordinals before that one: rows that have expired already."""
+        self.next = max(self.next, ordinal)
+
+    def probe(self, batch: ProbeBatch, request: Request) -> Probing:
+        """Answer a batch by counts, see `Index`; pairs are written when they are needed."""
+        found = self.ranges(batch, request.workers)
+        return Probing([], lambda: Answer(ranges=found))
+
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+        """Answer a batch by counts, see `Index`."""
+        return search(self, batch.probes, workers)
+
+    @property
+    def inexact(self) -> frozenset[int]:
+        """Terms of which some key here was clipped."""
+        return self._inexact
+
+    @property
+    def floor(self) -> int:
+        """Ordinal of the oldest row that may be seen."""
+        return self._floor
+
+    def search(self, probes: Probes) -> FoundByPosition:
+        """Find every probe's matches among the rows from `floor` on; several threads may search at once.
+
+        Probes of a time window see all ordinals, because event times decide what is in scope. But an expired row may
+        still be stored while its further dimensions, including its event time, and its payload have been overwritten.
+        """
+        return FoundByPosition(self, probes.seeing_from(self.floor))
+
+    @property
+    def stored(self) -> OrdinalRing:
+        """The further dimensions."""
+        return self._stored
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything."""
+        return self.held_bytes + self._stored.values.nbytes
+
+    def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - see Index
+        """Return by how many bytes that many more rows make it grow at most."""
+        more = self._stored.growth(self.next + rows - self._floor) if self.dims else 0
+        return self.held_growth(rows) + more

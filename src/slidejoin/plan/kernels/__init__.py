@@ -1,0 +1,1 @@
+"""Kernels of keys: closed ranges, and several columns in one key."""

@@ -1,0 +1,1 @@
+"""Kernels of predicates: exact bounds of ranges, hashes of text, conditions on pairs."""

@@ -1,0 +1,1 @@
+"""Kernels of records: rows in row format, all columns of a row side by side."""
