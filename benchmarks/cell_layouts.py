@@ -1,4 +1,4 @@
-"""Measure other layouts of a table of cells than that of `index.cells.kernels.table`, see benchmarks/notes/2026-11-cells.md.
+"""Measure other layouts of cells than that of `index.cells.kernels.table`, see docs/engineering/performance.md.
 
 Three questions, each answered by small kernels of one form that run in turns on one thread, uniform keys, bands as wide
 as a cell. What no question is about is left out: a row that finds 16 lines full is dropped, and there is no pool.

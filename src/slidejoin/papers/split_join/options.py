@@ -84,7 +84,8 @@ class SplitJoin(Topology):
 
         if not self.punctuation:
             return None
-        return pa.schema({"punctuation": pa.string(), "rows_done": pa.int64(), "stored_done": pa.int64()})
+        of = pa.field
+        return pa.schema([of("punctuation", pa.string()), of("rows_done", pa.int64()), of("stored_done", pa.int64())])
 
     def check_join(self, order: str, output: str, how: str = "inner") -> None:  # noqa: ARG002 - any order can be promised
         """Refuse punctuation among counts and in joins that are not inner, see `Topology`."""
