@@ -22,7 +22,7 @@ def has_kernels(module: str) -> bool:
     Such modules import each other, Numba and NumPy, and of the rest of the package nothing but `jit`.
     """
     names = module.split(".")
-    return names[0] == PACKAGE and names[-1] not in FOLDERS and not FOLDERS.isdisjoint(names[-2:-1])
+    return names[0] == PACKAGE and not FOLDERS.isdisjoint(names[-2:-1])
 
 
 def of_joins(kernel: object) -> bool:
