@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from scripts.site_pages import site_links
+from slidejoin import options
 from tests.packaging.examples import ROOT, examples_of, lines, printed, printed_by_pages
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
@@ -49,6 +52,13 @@ def test_pages_for_users_have_no_table_of_targets():
     assert [
         page for page in (*PAGES, "README.md") if any(word in (ROOT / page).read_text("utf-8") for word in words)
     ] == []
+
+
+def test_the_api_reference_has_all_options_of_structures_and_topologies():
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    members = re.findall(r"[A-Z]\w+", " ".join(re.findall(r"members:\s*\[(.*?)\]", text, re.DOTALL)))
+    bases = {"STRUCTURES", "TOPOLOGIES", "Options", "Topology", "Shared"}
+    assert sorted(members) == sorted(set(options.__all__) - bases)
 
 
 def test_every_page_is_in_the_navigation_of_the_site():

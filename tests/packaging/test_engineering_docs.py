@@ -1,4 +1,4 @@
-"""Pages for engineers name files, folders and classes that there are."""
+"""Pages for engineers name files, folders and classes that there are, and the map has every room."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def missing(code):
     if end or name is None:
         ends = (f"/{path}{end.removesuffix('/')}", *(() if end else (f"/{path}.py",)))
         return not any(one.endswith(ends) for one in paths())
-    declared = re.compile(rf"^(?:class|def|    def) {name}\b|^(?:    )?{name}\b.* = |^    {name}:", re.MULTILINE)
+    declared = re.compile(rf"^(?:class|def|    def) {name}\b|^(?:    |\w+, )*{name}\b.* = |^    {name}:", re.MULTILINE)
     modules = [ROOT / one[1:] for one in paths() if one.endswith((f"/{path}.py", f"/{path}/__init__.py"))]
     return not any(declared.search(module.read_text("utf-8")) for module in modules)
 
@@ -70,3 +70,27 @@ def test_what_a_page_names_is_there(page):
 )
 def test_a_name_that_is_not_there_is_seen(code, wrong):
     assert missing(code) is wrong
+
+
+def test_the_tree_of_the_map_has_every_room_and_its_folders():
+    text = (ROOT / "docs/engineering/architecture.md").read_text(encoding="utf-8")
+    tree = re.search(r"```text\nsrc/slidejoin/\n(.*?)```", text, re.DOTALL)
+    assert tree is not None
+    named, room = set(), ""
+    for line in tree[1].splitlines():
+        first = re.match(r"  ([a-z_]+)/", line)
+        room = room if first is None else first[1]
+        named |= {room} if first else {f"{room}/{folder}" for folder in re.findall(r"([a-z_]+)/", line)}
+    folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.glob("**/__init__.py")}
+    inner = {"kernels", "functions", "basic_windows", "cores"}
+    assert named == {path.as_posix() for path in folders if path.parts and not inner & set(path.parts)}
+
+
+def test_lines_of_the_pages_for_engineers_are_short():
+    rooms = ROOT / "docs/engineering/rooms"
+    pages = [*rooms.glob("*.md"), *(ROOT / name for name in ("CONTRIBUTING.md", "docs/engineering/architecture.md"))]
+    assert len(pages) > 10
+    long = {page.name: max(map(len, page.read_text(encoding="utf-8").splitlines())) for page in pages}
+    assert {name: length for name, length in long.items() if length > 120} == {}
+    rows = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in pages}
+    assert {name: count for name, count in rows.items() if count > 220} == {}
