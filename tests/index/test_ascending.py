@@ -14,7 +14,7 @@ from slidejoin.index.answer import FoundPositions
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.index.sorted_runs.kernels.ascending import BOTH, FULL, keep_between
-from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
+from slidejoin.index.sorted_runs.probes import OrderedProbes
 from slidejoin.jit.compiling import inlined
 
 NO_AUX = np.empty((0, 0), np.int64)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from slidejoin.index.answer import FoundPositions
 from slidejoin.index.cells import band_cells, layout
-from slidejoin.index.cells.band_cells import Axis, BandCells
+from slidejoin.index.cells.band_cells import Axis, BandCells, CellProbes
 from slidejoin.index.cells.kernels.placing import SPILLS, reach_of
 from slidejoin.index.cells.kernels.table import LINES, WORDS
-from slidejoin.index.cells.probes import CellProbes
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.index.keys import RowKeys
 from slidejoin.jit.vectors.vectors import LOW_32

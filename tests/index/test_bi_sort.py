@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from slidejoin.index.answer import Found, FoundPositions
 from slidejoin.index.probe import Probes
-from slidejoin.index.sorted_runs import answers, bi_sort, neighbours
+from slidejoin.index.sorted_runs import answers, bi_sort, merging
 from slidejoin.index.sorted_runs import run as runs_module
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, Run, build_run, merge_runs
-from slidejoin.index.sorted_runs.reach import Reach
+from slidejoin.index.sorted_runs.probes import Reach
 from slidejoin.spec import options
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))
@@ -180,8 +180,8 @@ def test_any_sequence_of_appends_and_expiries(
         patch.setattr(answers, "IN_ORDER", in_order)
         patch.setattr(bi_sort, "TOGETHER", 1 + in_order % 5)
         patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
-        patch.setattr(neighbours, "AT_ONCE", at_once)
-        patch.setattr(neighbours, "SHARE", 1)
+        patch.setattr(merging, "AT_ONCE", at_once)
+        patch.setattr(merging, "SHARE", 1)
         patch.setattr(runs_module, "LOOKED_AT", at_once % 2)
         patch.setattr(bi_sort, "WIDE", wide)
         chain = Chain(dims, merge, options=chosen)

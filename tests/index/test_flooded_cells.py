@@ -10,7 +10,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.cells.kernels.placing import BUCKETS, MULTIPLIER, SHIFT, new_state
-from slidejoin.index.cells.secrets import REGULAR, draw_multiplier
+from slidejoin.index.cells.layout import REGULAR, draw_multiplier
 from slidejoin.operator import join_operator
 
 if TYPE_CHECKING:

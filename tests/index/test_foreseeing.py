@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from slidejoin.index.cells.band_cells import Axis, BandCells
 from slidejoin.index.cells.growth import cells_growth, new_cells, widens
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
-from slidejoin.index.sorted_runs.growth import runs_growth
+from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run, runs_growth
 from tests.law.checks import examples
 
 if TYPE_CHECKING:

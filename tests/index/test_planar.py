@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import PredicateError
+from slidejoin.index.factory import mapped, sealed
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.planar.answers import FoundInBoxes, count_whole
 from slidejoin.index.planar.lines import Reached, lines_of
-from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.planar_index import PlanarIndex
-from slidejoin.index.planar.run import PlanarRun, build_planar
+from slidejoin.index.planar.run import PlanarMerge, PlanarRun, build_planar
 from slidejoin.index.probe import Probes
-from slidejoin.index.sealed import mapped, sealed
 from slidejoin.runtime.threads import Workers
 from tests.index.test_conformance import WINDOWS, cut, stream
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.reduction import Channel
-from slidejoin.index.sorted_runs import leaving_run, reduced_rows
+from slidejoin.index.deferred import Channel
+from slidejoin.index.sorted_runs import reduced_rows
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.index.sorted_runs.kernels.summarising import PLACES
 from slidejoin.runtime.threads import Workers
@@ -87,7 +87,7 @@ def test_any_chain_of_runs(drawn: dict[str, Any]) -> None:
     index, base = BiSortIndex(dims), 5
     rows = np.empty((0, 3), np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaving_run, "LEAST", 2)
+        patch.setattr(reduced_rows, "LEAST", 2)
         patch.setattr(reduced_rows, "SMALLEST_PART", 2)
         for number, size in enumerate(drawn["sizes"]):
             new = np.stack([np.arange(base, base + size), *rng.integers(0, drawn["spread"], (2, size))], axis=1)
@@ -111,11 +111,11 @@ def test_any_chain_of_runs(drawn: dict[str, Any]) -> None:
 
 def test_a_leaving_run_is_halved_where_rows_leave() -> None:
     run = build_run(0, 1 << 15, i64(range(1 << 15)), np.empty((1 << 15, 0), np.int64), None)
-    leaving, workers = leaving_run.LeavingRun(run), Workers(2)
+    leaving, workers = reduced_rows.LeavingRun(run), Workers(2)
     parts = leaving.parts(10, 100, workers)
     assert (parts[0].base, parts[-1].base + parts[-1].rows) == (10, 1 << 15)
     assert [one.base + one.rows for one in parts[:-1]] == [one.base for one in parts[1:]]
-    assert parts[0].rows <= leaving_run.LEAST < parts[0].rows + parts[1].rows
+    assert parts[0].rows <= reduced_rows.LEAST < parts[0].rows + parts[1].rows
     assert parts[0].keys.tolist() == list(range(10, parts[0].base + parts[0].rows))
     assert leaving.nbytes == sum(one.nbytes for one in parts)
     later = leaving.parts(parts[1].base, parts[1].base + 5, workers)

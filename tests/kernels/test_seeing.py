@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW, see_rows, view_of
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
+from slidejoin.index.sorted_runs.probes import OrderedProbes
 from slidejoin.index.sorted_runs.run import build_run
 from slidejoin.operator.probe_batch import EVERYTHING
 

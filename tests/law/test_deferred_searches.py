@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.sorted_runs import leaving_run, reduced_rows
+from slidejoin.index.sorted_runs import reduced_rows
 from slidejoin.operator.deferred.aggregate_search import AggregateSearch
 from slidejoin.operator.deferred.nearest_search import NearestSearch
 from tests.law.checks import same_tables
@@ -82,7 +82,7 @@ def assert_both_ways(search: type, method: str, seed: int, kind: str, *, searche
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaving_run, "LEAST", 8)
+        patch.setattr(reduced_rows, "LEAST", 8)
         patch.setattr(reduced_rows, "SMALLEST_PART", 50)
         patch.setattr(search, method, noted)
         searched = outputs(seed, kind, **options)

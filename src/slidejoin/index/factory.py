@@ -1,21 +1,32 @@
-"""The index factory: the one place where a name becomes an index class."""
+"""The index factory: the one place where a name becomes an index class, or one of its sealed parts.
+
+A sealed part holds the keys of rows that no longer change: it is written to files and memory-mapped again.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.planar.planar_index import PlanarIndex
+from slidejoin.index.planar.run import PlanarRun, of_rows
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
-from slidejoin.index.union.union_index import Branch, UnionIndex
+from slidejoin.index.sorted_runs.run import Run, build_run
+from slidejoin.index.union.row_values import values_of
+from slidejoin.index.union.union_index import Branch, SealedBranches, UnionIndex
 from slidejoin.spec.options import index_class, structure_named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.index.protocol import Index, Occupancy
+    from slidejoin.index.keys import RowKeys
+    from slidejoin.index.protocol import Index, Occupancy, SealedPart
     from slidejoin.spec.options import Options
 
-__all__ = ["Keyspace", "make_index"]
+__all__ = ["SEALED", "Keyspace", "cell_table", "make_index", "mapped", "run_chain", "sealed"]
 
 
 class Keyspace(NamedTuple):
@@ -69,3 +80,53 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         keys.axis, keys.dims, rows_for(window, 0), window.first,
         wide=keys.axis.wide, next_row=window.next,
     )  # fmt: skip
+
+
+def cell_table(index: Index) -> BandCells | None:
+    """Return the index as a table of cells, whose memory fused kernels read and write; None if it is not one."""
+    return index if isinstance(index, BandCells) else None
+
+
+def run_chain(index: Index) -> BiSortIndex | None:
+    """Return the index as a chain of sorted runs, for the same; None if it is not one."""
+    return index if isinstance(index, BiSortIndex) else None
+
+
+SEALED = ("bi_sort", "planar")
+"""Indexes that have sealed parts."""
+
+
+def sealed(rows: RowKeys, algorithms: Sequence[str]) -> SealedPart:
+    """Sort the keys of rows into a part that `Index.attach` takes. O(rows).
+
+    Parameters
+    ----------
+    rows : RowKeys
+    algorithms : sequence of str
+        ``"planar"`` or ``"bi_sort"``; one for each branch where there are branches.
+    """
+    if rows.branches:
+        parts = tuple(sealed(own, [name]) for own, name in zip(rows.branches, algorithms, strict=True))
+        return SealedBranches(rows.rows, parts, values_of(rows))
+    if algorithms[0] == "planar":
+        return of_rows(rows, 0)
+    return build_run(0, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)
+
+
+def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
+    """Return the sealed part of so many rows from its mapped arrays; nothing is copied.
+
+    Raises
+    ------
+    KeyError
+        If an array is missing.
+    """
+    if "values" in arrays:
+        by_branch: dict[str, dict[str, NDArray[Any]]] = {}
+        for full, array in arrays.items():
+            number, dot, name = full.partition(".")
+            if dot:
+                by_branch.setdefault(number, {})[name] = array
+        parts = tuple(mapped(rows, by_branch[str(number)]) for number in range(len(by_branch)))
+        return SealedBranches(rows, parts, arrays["values"])
+    return PlanarRun.from_arrays(rows, arrays) if "ranks" in arrays else Run.from_arrays(rows, arrays)

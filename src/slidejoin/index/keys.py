@@ -1,15 +1,16 @@
-"""The keys of rows to insert into an index."""
+"""The keys of rows to insert into an index, and the ranges of keys to probe it with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Prepared", "RowKeys"]
+__all__ = ["KeyRanges", "Prepared", "RowKeys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,38 @@ class Prepared(Protocol):
     def orders(self, around: tuple[int, int], rows: int) -> bool:
         """Tell whether so many probes can be processed in the order of these keys, with ranges around them."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """The ranges of keys of n probes, both ends included; ``lo > hi`` is empty.
+
+    Attributes
+    ----------
+    lo, hi : (k, n) int64
+        Ranges of the indexed key; disjoint and ascending for each probe.
+    aux_lo, aux_hi : (p, n) int64
+        Ranges of the further dimensions.
+    aux_dims : (p,) int64
+        Which dimension each row of `aux_lo` belongs to, ascending.
+    inexact : frozenset of int
+        Terms whose ranges are not exact for these rows: their pairs are rechecked.
+    branches : tuple of KeyRanges
+        Where branches of OR have an index each, the ranges in each; those above are the first one's.
+    """
+
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    aux_lo: NDArray[np.int64]
+    aux_hi: NDArray[np.int64]
+    aux_dims: NDArray[np.int64]
+    inexact: frozenset[int]
+    branches: tuple[KeyRanges, ...] = ()
+
+    def part(self, first: int, last: int) -> KeyRanges:
+        """Return those of probes first…last-1."""
+        lo, hi, aux_lo, aux_hi = (
+            np.ascontiguousarray(ends[:, first:last]) for ends in (self.lo, self.hi, self.aux_lo, self.aux_hi)
+        )
+        branches = tuple(branch.part(first, last) for branch in self.branches)
+        return KeyRanges(lo, hi, aux_lo, aux_hi, self.aux_dims, self.inexact, branches)

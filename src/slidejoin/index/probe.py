@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.kernels.view import ARRIVED, OWN, see_rows
+from slidejoin.index.keys import KeyRanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,42 +17,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import Prepared
 
-__all__ = ["KeyRanges", "ProbeBatch", "Probes"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRanges:
-    """The ranges of keys of n probes, both ends included; ``lo > hi`` is empty.
-
-    Attributes
-    ----------
-    lo, hi : (k, n) int64
-        Ranges of the indexed key; disjoint and ascending for each probe.
-    aux_lo, aux_hi : (p, n) int64
-        Ranges of the further dimensions.
-    aux_dims : (p,) int64
-        Which dimension each row of `aux_lo` belongs to, ascending.
-    inexact : frozenset of int
-        Terms whose ranges are not exact for these rows: their pairs are rechecked.
-    branches : tuple of KeyRanges
-        Where branches of OR have an index each, the ranges in each; those above are the first one's.
-    """
-
-    lo: NDArray[np.int64]
-    hi: NDArray[np.int64]
-    aux_lo: NDArray[np.int64]
-    aux_hi: NDArray[np.int64]
-    aux_dims: NDArray[np.int64]
-    inexact: frozenset[int]
-    branches: tuple[KeyRanges, ...] = ()
-
-    def part(self, first: int, last: int) -> KeyRanges:
-        """Return those of probes first…last-1."""
-        lo, hi, aux_lo, aux_hi = (
-            np.ascontiguousarray(ends[:, first:last]) for ends in (self.lo, self.hi, self.aux_lo, self.aux_hi)
-        )
-        branches = tuple(branch.part(first, last) for branch in self.branches)
-        return KeyRanges(lo, hi, aux_lo, aux_hi, self.aux_dims, self.inexact, branches)
+__all__ = ["ProbeBatch", "Probes"]
 
 
 @dataclass(frozen=True, slots=True)

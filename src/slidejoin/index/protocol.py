@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Answer, Found
+    from slidejoin.index.deferred import Channel, NearestProbes, NearestRows, Reduced, ValuesOf
     from slidejoin.index.keys import Prepared, RowKeys
-    from slidejoin.index.nearest import NearestProbes, NearestRows
     from slidejoin.index.probe import ProbeBatch, Probes
-    from slidejoin.index.reduction import Channel, Reduced, ValuesOf
     from slidejoin.runtime.threads import Workers
 
 __all__ = ["Index", "Occupancy", "Probing", "Request", "SealedPart"]
@@ -35,7 +34,7 @@ class SealedPart(Protocol):
         ...
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return it as named arrays, from which `slidejoin.index.sealed.mapped` makes it again."""
+        """Return it as named arrays, from which `slidejoin.index.factory.mapped` makes it again."""
         ...
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.sealed import SEALED
+from slidejoin.index.factory import SEALED
 from slidejoin.operator.selectivity import selectivities
 from slidejoin.plan.explanation import explained_index
 from slidejoin.plan.index_terms import RANGES, alternatives

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.index.keys import Prepared
-    from slidejoin.index.probe import KeyRanges
+    from slidejoin.index.keys import KeyRanges, Prepared
     from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.index.keys import RowKeys
-    from slidejoin.index.probe import KeyRanges
+    from slidejoin.index.keys import KeyRanges, RowKeys
     from slidejoin.plan.closed_ranges import Closing
     from slidejoin.plan.key_layout import BranchLayout, KeyLayout, TermKeys
     from slidejoin.predicate.ranges.ranges import Ranges

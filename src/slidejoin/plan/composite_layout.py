@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.index.cells.band_cells import Axis
-from slidejoin.index.keys import RowKeys
-from slidejoin.index.probe import KeyRanges
+from slidejoin.index.keys import KeyRanges, RowKeys
 from slidejoin.plan.key_layout import dimension_ranges, dimensions
 from slidejoin.predicate.truth.hashes import mix
 

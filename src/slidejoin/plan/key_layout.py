@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.index.keys import RowKeys
-    from slidejoin.index.probe import KeyRanges
+    from slidejoin.index.keys import KeyRanges, RowKeys
     from slidejoin.predicate.ranges.ranges import Ranges
 
 __all__ = ["BranchLayout", "Extent", "KeyLayout", "TermKeys", "dimension_ranges", "dimensions"]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.keys import RowKeys
-from slidejoin.index.probe import KeyRanges
+from slidejoin.index.keys import KeyRanges, RowKeys
 from slidejoin.plan.key_layout import dimension_ranges, dimensions
 
 if TYPE_CHECKING:

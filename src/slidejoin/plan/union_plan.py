@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.index.keys import RowKeys
-    from slidejoin.index.probe import KeyRanges
+    from slidejoin.index.keys import KeyRanges, RowKeys
     from slidejoin.plan.deferred import DeferredRule
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.window_term import Scope

@@ -30,18 +30,8 @@ from slidejoin.index.cells.kernels.placing import (
     reach_of,
 )
 from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
-from slidejoin.index.cells.kernels.table import (
-    LINES,
-    LINK,
-    NEWEST,
-    SLOTS,
-    WORDS,
-    insert_cells,
-    sweep_cells,
-)  # fmt: skip
-from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, larger_pool
-from slidejoin.index.cells.probes import CellProbes
-from slidejoin.index.cells.secrets import draw_multiplier
+from slidejoin.index.cells.kernels.table import LINES, LINK, NEWEST, SLOTS, WORDS, insert_cells, sweep_cells
+from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, draw_multiplier, larger_pool
 from slidejoin.index.kernels.weaving import check_found
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.ordinal_ring import OrdinalRing
@@ -58,7 +48,7 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Occupancy, Request
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["BYTES_A_ROW", "LONGEST", "ROWS_A_BUCKET", "Axis", "BandCells"]
+__all__ = ["BYTES_A_ROW", "LONGEST", "ROWS_A_BUCKET", "Axis", "BandCells", "CellProbes"]
 
 ROOMY_ROWS_A_BUCKET = 1.5
 """Of keys that crowd in some regions, so that cells beside each other meet in full buckets."""
@@ -113,6 +103,33 @@ ENDLESS = 1 << 62
 NO_ROWS = np.empty(0, np.bool_)
 MOST_FOUND = 1 << 22
 """Positions found at once: 16 MiB a thread; more are found batch by batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellProbes:
+    """A batch of n probes of a table, in the form that kernels take.
+
+    Attributes
+    ----------
+    lo, hi : (n,) int64
+        Ranges of stored keys, both ends included; ``lo > hi`` is empty.
+    rank : (n,) int64
+        Places of the probes in the arrival order, ascending.
+    view : (VIEW,) int64
+        What they see of the stored side, see `slidejoin.index.kernels.view`.
+    lows, highs : (p, n) int64
+        Ranges of the further dimensions.
+    dims : (p,) int64
+        Which dimension each of them is of, ascending.
+    """
+
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    view: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
+    dims: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +191,7 @@ class BandCells(Index):
     roomy : bool
         Whether to have more buckets for as many rows.
     secret : bool
-        Whether nobody else is to know which cells share a bucket, see `slidejoin.index.cells.secrets`.
+        Whether nobody else is to know which cells share a bucket, see `slidejoin.index.cells.layout`.
     """
 
     name = "band_cells"

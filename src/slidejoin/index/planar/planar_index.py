@@ -21,14 +21,12 @@ from slidejoin.index.answer import Answer
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.parallel_search import by_and_by
 from slidejoin.index.planar.answers import NONE_YOUNG, CountedBoxes, FoundInBoxes, count_whole
-from slidejoin.index.planar.cutting import bounds_in_time, bounds_of, seeing_parts
 from slidejoin.index.planar.lines import Lines, Reached, lines_of
-from slidejoin.index.planar.merging import PlanarMerge
 from slidejoin.index.planar.newest import Collected, Newest, Young, prepared
-from slidejoin.index.planar.run import PlanarRun
+from slidejoin.index.planar.run import PlanarMerge, PlanarRun
 from slidejoin.index.protocol import Index, Probing
-from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
-from slidejoin.index.sorted_runs.reach import Reach
+from slidejoin.index.sorted_runs.merging import NeighbourMerges
+from slidejoin.index.sorted_runs.probes import Reach
 from slidejoin.spec.options import Planar as PlanarOptions
 
 if TYPE_CHECKING:
@@ -240,8 +238,8 @@ class PlanarIndex(Index):
     def _cut_for(self, probes: Probes) -> None:
         """Cut the long runs of which some probes see one part of the rows.
 
-        A run is cut into halves, the half at its end into halves again, down to short ones, see `cutting`; so that each
-        row is moved O(log) times until it expires, and the number of runs grows by as many.
+        A run is cut into halves, the half at its end into halves again, down to short ones, see `bounds_of`; so that
+        each row is moved O(log) times until it expires, and the number of runs grows by as many.
         """
         ends = int(probes.seen_from[0]), int(probes.seen_from[-1])
         tops = int(probes.seen_to[0]), int(probes.seen_to[-1])
@@ -264,7 +262,7 @@ class PlanarIndex(Index):
                     place += 1
 
     def _times_left(self, probes: Probes) -> tuple[int, int]:
-        """Return the smallest time that any probe asks for, and that from which on all ask for all."""
+        """Return the smallest time that any probe looks for, and that from which on all look for all."""
         if self._expiring < 1:
             return 0, 0
         reach = Reach.of(probes, self.dims)
@@ -315,3 +313,61 @@ ENOUGH = 1 << 14
 ROW_BYTES, RUN_BYTES = 52, 1 << 13
 """Bytes of a row at most, without the dimensions from the third on: two words, two whole keys, two entries of
 directories of at most 2 bytes each, a rank, its symbols (8) and bounds; and of a run whatever its size."""
+
+
+SMALL_RUN = 1 << 12
+"""Rows of a run up to which the ordinals of candidates are compared to count them."""
+
+
+def seeing_parts(run: PlanarRun, probes: Probes) -> list[tuple[int, int]]:
+    """Return the stretches of probes that see some rows of a run and not others."""
+    # Both ends of what probes see ascend.
+    inside = [
+        (int(np.searchsorted(ends, run.base, side="right")), int(np.searchsorted(ends, run.end)))
+        for ends in (probes.seen_from, probes.seen_to)
+    ]
+    parts: list[tuple[int, int]] = []
+    for first, last in sorted(stretch for stretch in inside if stretch[0] < stretch[1]):
+        if parts and first <= parts[-1][1]:
+            parts[-1] = parts[-1][0], max(last, parts[-1][1])
+        else:
+            parts.append((first, last))
+    return parts
+
+
+def bounds_of(run: PlanarRun, zone: tuple[int, int]) -> list[int]:
+    """Return the ordinals at which a run is cut, so that only short parts have an end of some probe's view inside.
+
+    Ends lie in ``zone[0] <= end <= zone[1]``; none are returned if it is not to be cut.
+    """
+    if run.rows <= SMALL_RUN or zone[1] <= run.base or zone[0] >= run.end:
+        return []
+    bounds, parts = [run.base, run.end], [(run.base, run.end)]
+    while parts:
+        first, last = parts.pop()
+        if last - first <= SMALL_RUN or zone[1] <= first or zone[0] >= last:
+            continue
+        middle = (first + last) // 2
+        bounds.append(middle)
+        parts += [(first, middle), (middle, last)]
+    return sorted(bounds)
+
+
+def bounds_in_time(run: PlanarRun, dimension: int, times: tuple[int, int]) -> list[int]:
+    """Return the ordinals at which a run is cut, so that rows whose times some probes look for are in short parts.
+
+    No probe looks for rows below ``times[0]``, all do for those from ``times[1]`` on. Where rows did not arrive in the
+    order of their times, so that a cut would separate few, none are returned.
+    """
+    if dimension < 1 or run.rows <= SMALL_RUN or not (run.size and run.in_time):
+        return []
+    if int(run.x.aux_min[dimension - 1]) >= times[1]:
+        return []
+    values, offsets = run.x.aux[:, dimension - 1], run.x.offsets
+    early = offsets[values < times[1]]
+    last, live = int(early.max()) + 1, offsets[values >= times[0]]
+    run.in_time = 4 * last <= 3 * run.rows and 2 * early.size >= last
+    if not run.in_time:
+        return []
+    first = int(live.min()) if live.size else 0
+    return bounds_of(run, (run.base + first, run.base + last))

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.deferred import NearestRows
 from slidejoin.index.kernels.ranging import count_matches, find_ranges
 from slidejoin.index.kernels.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.index.kernels.spreading import SIDE
 from slidejoin.index.sorted_runs.kernels.ascending import BOTH, find_ascending, gather_spots
 from slidejoin.index.sorted_runs.kernels.matching import fill
+from slidejoin.index.sorted_runs.kernels.nearest import (
+    BASE_VALUE,
+    DIMENSION,
+    DOUBLES,
+    MASK,
+    SHAPE,
+    choose_nearest,
+    still_open,
+)
 from slidejoin.index.sorted_runs.kernels.pairing import find_few, gather
 from slidejoin.index.sorted_runs.kernels.tallying import tally
 from slidejoin.index.sorted_runs.run import words_pool
@@ -26,20 +36,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import FoundPositions
+    from slidejoin.index.deferred import NearestProbes
     from slidejoin.index.probe import Probes
-    from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
+    from slidejoin.index.sorted_runs.probes import OrderedProbes
     from slidejoin.index.sorted_runs.run import Run
+    from slidejoin.runtime.threads import Workers
 
 __all__ = [
     "TOGETHER",
     "CountedInRuns",
     "FoundInRuns",
     "count_ascending",
+    "nearest_rows",
     "order_of",
     "runs_table",
     "write_ascending",
     "write_few",
 ]
+
+
+SMALLEST_PART = 1 << 10
+"""Probes from which on a further thread pays."""
 
 ranges_pool = ArrayPool(np.int64, kept=8)
 kept_pool = ArrayPool(np.uint32, kept=8)
@@ -206,6 +223,69 @@ def runs_table(runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
     table = np.array([run.line for run in runs], np.int64).reshape(len(runs), FIELDS)
     table[:, CHECKS] = checks
     return table
+
+
+def nearest_rows(batch: NearestProbes, runs: list[Run], checks: list[int], workers: Workers) -> NearestRows:
+    """Return the nearest rows of probes; `checks` are what candidates of each run need.
+
+    Expected O(n * (runs + k)); runs whose values are farther than the rows known so far are passed over.
+    """
+    n = len(batch.probes)
+    nearest = NearestRows(np.zeros(n, np.int64), np.empty((n, batch.k), np.int64))
+    below, above = batch.below, batch.above
+    if not runs or (below is None and above is None):
+        return nearest
+    table, shape = runs_table(runs, checks), np.empty(SHAPE, np.int64)
+    shape[[MASK, BASE_VALUE, DIMENSION, DOUBLES]] = batch.place
+    bounds = [run.values_within(batch.place) for run in runs]
+    turns = _nearest_first(bounds, int(np.median(batch.values)))
+    order = order_of(batch.probes.lo, np.minimum(batch.split, batch.probes.hi)[:1], runs)
+    far, held = np.empty((n, batch.k), np.uint64), np.empty((n, batch.k), np.int64)
+    parts = max(1, min(workers.threads, n // SMALLEST_PART))
+
+    def take(part: int) -> None:
+        # Neighbours by key, which read the same lines of a run.
+        own = np.ascontiguousarray(order[n * part // parts : n * (part + 1) // parts])
+        room = np.empty(own.size, np.int32)
+        for r in turns:
+            line = table[r : r + 1]
+            many = still_open(
+                own, batch.values, nearest.counts, far, *bounds[r], below is not None, above is not None,
+                int(batch.place.doubles), room,
+            )  # fmt: skip
+            if many:
+                some = room[:many]
+                choose_nearest(
+                    line, _places(line, below, some), _places(line, above, some), some, *batch.probes.checks[:2],
+                    batch.own, *batch.probes.checks[2:], batch.values, shape, nearest.counts, far, held,
+                    nearest.ordinals,
+                )  # fmt: skip
+
+    workers.run([partial(take, part) for part in range(parts)])
+    return nearest
+
+
+def _nearest_first(bounds: list[tuple[int, int]], value: int) -> list[int]:
+    """Return the best order of runs to search for values near that one: nearest values first, then newest rows."""
+
+    def apart(r: int) -> tuple[int, int]:
+        lowest, highest = bounds[r]
+        return max(lowest - value, value - highest, 0), -r
+
+    return sorted(range(len(bounds)), key=apart)
+
+
+def _places(
+    table: NDArray[np.int64], keys: tuple[NDArray[np.int64], NDArray[np.int64]] | None, order: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """Return where ranges of keys begin and end in all runs, a line for each probe in that order; none without keys."""
+    runs = table.shape[0]
+    if keys is None:
+        return np.empty((0, runs), np.int64)
+    places = np.empty((order.size, runs), np.int64)
+    lo, hi = (np.ascontiguousarray(ends) for ends in keys)
+    find_ranges(table, lo, hi, order, places, np.empty(runs, np.int64))
+    return places
 
 
 def _room(probes: int, few: int) -> int:

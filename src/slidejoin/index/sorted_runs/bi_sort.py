@@ -23,21 +23,19 @@ from slidejoin.index.sorted_runs.answers import (
     CountedInRuns,
     FoundInRuns,
     count_ascending,
+    nearest_rows,
     write_ascending,
     write_few,
 )
-from slidejoin.index.sorted_runs.growth import runs_growth, summaries_most
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
-from slidejoin.index.sorted_runs.leaving_run import LeavingRun
+from slidejoin.index.sorted_runs.kernels.summarising import PLACES, ROWS_SHIFT
 from slidejoin.index.sorted_runs.levels import best_levels
-from slidejoin.index.sorted_runs.merging import Merge, merge_runs
-from slidejoin.index.sorted_runs.nearest_rows import nearest_rows
-from slidejoin.index.sorted_runs.neighbours import NeighbourMerges
-from slidejoin.index.sorted_runs.ordered_probes import OrderedProbes
-from slidejoin.index.sorted_runs.reach import Reach
-from slidejoin.index.sorted_runs.reduced_rows import parts_of, reduced_rows
+from slidejoin.index.sorted_runs.merging import Merge, NeighbourMerges, merge_runs
+from slidejoin.index.sorted_runs.probes import OrderedProbes, Reach
+from slidejoin.index.sorted_runs.reduced_rows import LeavingRun, parts_of, reduced_rows
 from slidejoin.index.sorted_runs.run import Run, build_run
-from slidejoin.index.sorted_runs.values_by_ordinal import ValuesByOrdinal
+from slidejoin.index.sorted_runs.values import ValuesByOrdinal
+from slidejoin.jit.vectors.vectors import LOW_32
 from slidejoin.spec.options import BiSort as BiSortOptions
 
 if TYPE_CHECKING:
@@ -46,11 +44,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
+    from slidejoin.index.deferred import Channel, NearestProbes, NearestRows, Reduced, ValuesOf
     from slidejoin.index.keys import Prepared, RowKeys
-    from slidejoin.index.nearest import NearestProbes, NearestRows
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request, SealedPart
-    from slidejoin.index.reduction import Channel, Reduced, ValuesOf
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
@@ -468,3 +465,42 @@ bands."""
 
 SMALLEST_LIMIT = 4096
 """Runs are merged up to this size however small the window is: below it a merge costs less than one more search."""
+
+
+A_NUMBER = 8
+
+
+def runs_growth(runs: Sequence[Run], dims: int, rows: int, keys: NDArray[np.int64] | None) -> int:
+    """Return the bytes that runs with `dims` further dimensions grow by, merges included.
+
+    Without the rows' keys, (m,) int64, the worst case is assumed: keys are too far apart for half a word.
+    """
+    known = [run for run in runs if run.size]
+    held = rows + sum(run.size for run in known)
+    # A word, the further dimensions, and a directory of an entry of four bytes for four rows at most.
+    directories = held + 16 * (len(known) + 1) - sum(run.directory.nbytes for run in runs)
+    far = keys is None
+    if keys is not None:
+        ends = [(run.smallest, run.largest_key) for run in known]
+        ends += [(int(keys.min()), int(keys.max()))] if keys.size else []
+        far = bool(ends) and max(high for _, high in ends) - min(low for low, _ in ends) >= LOW_32
+    narrow = rows + sum(run.size for run in known if run.wide is None)
+    return rows * A_NUMBER * (1 + dims) + max(directories, 0) + far * narrow * A_NUMBER + SMALL_CHANGE
+
+
+def summaries_most(rows: int, spanned: int, dims: int, channels: int, others: int) -> int:
+    """Return the bytes that reductions of runs with so many rows take at most, whose ordinals span so many.
+
+    Of the `channels`, `others` are such that nothing may be subtracted in them. Rows of runs that leave may be there
+    twice, in parts.
+    """
+    blocks = -(-rows // PLACES) + 1
+    table = max(blocks.bit_length(), 1) * blocks * others
+    records = (rows + 1) * (channels + others) + rows * channels
+    parts = rows * (3 + dims) + SMALL_CHANGE
+    by_ordinal = channels * (spanned + 2 * (1 << ROWS_SHIFT))
+    return A_NUMBER * (2 * (table + records) + parts + by_ordinal)
+
+
+SMALL_CHANGE = 256
+"""Bytes of a run whatever its size: it is read a little behind its end."""

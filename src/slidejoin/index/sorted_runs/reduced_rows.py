@@ -1,4 +1,9 @@
-"""Reductions over a chain of sorted runs: by summaries beside the runs, made when a run is first seen as a whole."""
+"""Reductions over a chain of sorted runs: by summaries of the runs, made when a run is first seen as a whole.
+
+Runs seen as a whole cost a range's ends, others its rows, and the oldest run may hold half of the window. So it is
+halved by arrival as often as its rows expire: all probes see the newer half as a whole, the older one is halved again.
+A row is moved once for each halving, O(log) times.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.reduction import Reduced
-from slidejoin.index.sorted_runs.answers import FoundInRuns
+from slidejoin.index.deferred import Reduced
+from slidejoin.index.sorted_runs.answers import SMALLEST_PART, FoundInRuns
 from slidejoin.index.sorted_runs.kernels.reducing import SUMMARY, VALUES_AT, reduce_ranges
-from slidejoin.index.sorted_runs.summaries import Summaries, ValuesByKey
+from slidejoin.index.sorted_runs.values import Summaries, ValuesByKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from slidejoin.index.probe import Probes
     from slidejoin.index.sorted_runs.run import Run
-    from slidejoin.index.sorted_runs.values_by_ordinal import ValuesByOrdinal
+    from slidejoin.index.sorted_runs.values import ValuesByOrdinal
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["parts_of", "reduced_rows"]
-
-SMALLEST_PART = 1 << 10
-"""Probes from which on a further thread pays."""
+__all__ = ["LeavingRun", "parts_of", "reduced_rows"]
 
 
 def reduced_rows(
@@ -32,13 +34,13 @@ def reduced_rows(
     """Return the reductions of probes, given in parts, each with the runs that it reaches and their checks."""
     if values.channels:
         _prepare(runs, values, workers)
-    found: list[Reduced | None] = [None] * len(parts)
+    reduced: list[Reduced | None] = [None] * len(parts)
 
     def take(number: int) -> None:
-        found[number] = _reduced(parts[number], *runs[number], values)
+        reduced[number] = _reduced(parts[number], *runs[number], values)
 
     workers.run([partial(take, number) for number in range(len(parts))])
-    answers = [one for one in found if one is not None]
+    answers = [one for one in reduced if one is not None]
     return Reduced(
         np.concatenate([one.counts for one in answers]),
         {channel: np.concatenate([one.totals[channel] for one in answers]) for channel in values.channels},
@@ -88,3 +90,59 @@ def parts_of(probes: Probes, workers: Workers) -> list[Probes]:
     n = len(probes)
     count = max(1, min(workers.threads, n // SMALLEST_PART))
     return [probes.part(n * part // count, n * (part + 1) // count) for part in range(count)]
+
+
+LEAST = 1 << 12
+"""Rows that are looked at one by one rather than halved: a few in each range, as a part more costs a search."""
+
+
+class LeavingRun:
+    """The run whose rows expire, in parts: every probe sees all but the oldest one as a whole.
+
+    Parameters
+    ----------
+    run : Run
+    """
+
+    __slots__ = ("_first", "_parts", "run")
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._parts, self._first = [run], run.base
+
+    def parts(self, first: int, whole: int, workers: Workers) -> list[Run]:
+        """Return the parts that rows are in from `first` on, in order of arrival; all probes see those from `whole` on.
+
+        What was dropped comes back if it is needed: rows of a self-join see the rows before them, then those behind.
+        """
+        first = max(first, self.run.base)
+        if first < self._first:
+            self._parts = [self.run]
+        # Halving pays only where a part stays for more than a push.
+        expired, self._first, parts = first - self._first, first, self._parts
+        while parts and parts[0].base + parts[0].rows <= first:
+            del parts[0]
+        while parts:
+            oldest = parts[0]
+            end = oldest.base + oldest.rows
+            if not oldest.base < whole < end or oldest.rows <= max(LEAST, 2 * (whole - first), 2 * expired):
+                break
+            parts[:1] = _halved(oldest, max(first, oldest.base), (whole + end) // 2, workers)
+        return list(parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the parts."""
+        return sum(part.nbytes for part in self._parts if part is not self.run)
+
+
+def _halved(run: Run, first: int, middle: int, workers: Workers) -> list[Run]:
+    """Return the rows of a run from `first` on, those before the row `middle` and those from it on."""
+    parts = [run, run]
+
+    def cut(number: int) -> None:
+        parts[number] = run.trimmed(middle) if number else run.stretch(first, middle)
+        _ = parts[number].line  # several threads may need it at once
+
+    workers.run([partial(cut, 1), partial(cut, 0)])
+    return parts

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.nearest import ValueInKey
-    from slidejoin.index.sorted_runs.summaries import Summaries, ValuesByKey
+    from slidejoin.index.deferred import ValueInKey
+    from slidejoin.index.sorted_runs.values import Summaries, ValuesByKey
 
 __all__ = [
     "EVERY_ROW", "FAR", "KEYS_A_BUCKET", "Run", "build_run", "ends_of", "new_directory", "shift_of", "step_of",

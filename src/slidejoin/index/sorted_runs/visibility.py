@@ -22,7 +22,7 @@ ANEW = 32
 
 
 class InOrder(Protocol):
-    """The attributes of probes used here, see `slidejoin.index.sorted_runs.ordered_probes.OrderedProbes`."""
+    """The attributes of probes used here, see `slidejoin.index.sorted_runs.probes.OrderedProbes`."""
 
     @property
     def rank(self) -> NDArray[np.int64]:

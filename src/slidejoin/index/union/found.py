@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Answer, Found, FoundPositions
-    from slidejoin.index.probe import KeyRanges, ProbeBatch
+    from slidejoin.index.keys import KeyRanges
+    from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
     from slidejoin.index.union.row_values import KeptValues
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pat
 
-from slidejoin.index.reduction import Channel
+from slidejoin.index.deferred import Channel
 from slidejoin.jit.vectors.doubles import double_keys, key_doubles
 from slidejoin.operator.deferred.accumulators import LIMB, LOW, Counts, ExactSums, Extremes, Sums, masked, plain_values
 from slidejoin.operator.deferred.matches import probes_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.reduction import Reduced
+    from slidejoin.index.deferred import Reduced
     from slidejoin.operator.deferred.accumulators import Accumulator
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts

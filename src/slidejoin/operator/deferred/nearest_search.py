@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.nearest import NearestProbes, ValueInKey
+from slidejoin.index.deferred import NearestProbes, ValueInKey
 from slidejoin.index.probe import Probes
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.plan.composite_layout import CompositeLayout
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.index.nearest import NearestRows
-    from slidejoin.index.probe import KeyRanges
+    from slidejoin.index.deferred import NearestRows
+    from slidejoin.index.keys import KeyRanges
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
     from slidejoin.plan.key_layout import KeyLayout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slidejoin.index.answer import FoundPositions
-from slidejoin.index.fused_access import cell_table
+from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, keys_say_all, range_terms

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.fused_access import cell_table
+from slidejoin.index.factory import cell_table
 from slidejoin.operator.fused.kernels.small_push import (
     BY,
     EXPORTED,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.fused_access import cell_table
+from slidejoin.index.factory import cell_table
 from slidejoin.operator.fused.columns import AT, ResultBlock, SmallPushSide
 from slidejoin.operator.fused.common import around
 from slidejoin.operator.fused.kernels.small_push import (

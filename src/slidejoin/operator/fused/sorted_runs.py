@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.fused_access import run_chain
+from slidejoin.index.factory import run_chain
 from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.index.kernels.weaving import weave, weave_counts
 from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.fused_access import cell_table
+from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import view_of
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.fused.common import in_reach

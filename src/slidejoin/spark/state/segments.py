@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
-from slidejoin.index.sealed import mapped, sealed
+from slidejoin.index.factory import mapped, sealed
 from slidejoin.operator.window.distances import Distances, distances_from, distances_to
 from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.plan.window_term import TimeScope, saturating_add

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE
-from slidejoin.index.keys import RowKeys
-from slidejoin.index.probe import KeyRanges, ProbeBatch
+from slidejoin.index.keys import KeyRanges, RowKeys
+from slidejoin.index.probe import ProbeBatch
 from slidejoin.index.protocol import Occupancy
 
 if TYPE_CHECKING:

@@ -1,17 +1,68 @@
-"""Probes for the nearest rows: what an index that orders rows by the compared value answers without listing a range."""
+"""What an index answers to deferred joins without listing the rows of a range: reductions, and the nearest rows.
+
+An index reduces the values of the rows in a range, or, if it orders rows by the compared value, returns the k rows of
+which it is nearest to the probe's own.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
 
-__all__ = ["NearestProbes", "NearestRows", "ValueInKey"]
+__all__ = ["Channel", "How", "NearestProbes", "NearestRows", "Reduced", "ValueInKey", "ValuesOf"]
+
+How: TypeAlias = Literal["sum", "double_sum", "smallest"]
+
+
+class Channel(NamedTuple):
+    """Values of rows, and how those of several rows become one.
+
+    Attributes
+    ----------
+    name : str
+        Of the values.
+    part : str
+        What of them.
+    how : {"sum", "double_sum", "smallest"}
+        The sum of whole numbers, that of doubles, which stand as their bits, or the smallest number.
+    nothing : int
+        What no rows have: 0, or the last number.
+    """
+
+    name: str
+    part: str
+    how: How
+    nothing: int
+
+
+class ValuesOf(Protocol):
+    """Looks up the values of rows."""
+
+    def __call__(self, channels: Sequence[Channel], ordinals: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the values of consecutive rows in each channel, (n,) int64."""
+        ...
+
+
+class Reduced(NamedTuple):
+    """What probes have.
+
+    Attributes
+    ----------
+    counts : (n,) int64
+        Rows of each probe.
+    totals : dict from Channel to (n,) int64
+    """
+
+    counts: NDArray[np.int64]
+    totals: dict[Channel, NDArray[np.int64]]
 
 
 class ValueInKey(NamedTuple):
