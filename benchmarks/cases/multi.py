@@ -20,7 +20,7 @@ from slidejoin.bench.case import choice, say
 from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.rows.arrow_buffers import array_of
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:

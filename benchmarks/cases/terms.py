@@ -26,7 +26,7 @@ from slidejoin.bench.case import choice, say
 from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.papers.spo_join.options import POJoin
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

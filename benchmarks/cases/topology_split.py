@@ -19,7 +19,7 @@ from benchmarks.cases.topology_models import (
 from benchmarks.cases.topology_report import FigureReport, Row
 from slidejoin.bench.case import say
 from slidejoin.options import TOPOLOGIES
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 
 if TYPE_CHECKING:
     from benchmarks.cases.simulation import Simulated

@@ -11,7 +11,7 @@ from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.streams import DISTRIBUTIONS, PAYLOAD, Streams
 from slidejoin.errors import ConfigError
 from slidejoin.options import STRUCTURES, Options
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 from slidejoin.spec import join_options
 from slidejoin.spec.join_options import ORDERS
 from slidejoin.spec.join_spec import algorithms

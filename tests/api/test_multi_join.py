@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.api import multi_pending
+from slidejoin.api import pending
 from slidejoin.rows.reorder import rows_as_given
 
 THREE = {"a": sj.CountWindow(10), "b": sj.CountWindow(10), "c": sj.CountWindow(10)}
@@ -248,7 +248,7 @@ def test_a_push_of_waiting_rows_that_is_refused_takes_nothing(monkeypatch: pytes
         return real(*rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(multi_pending, "rows_as_given", fails)
+        patch.setattr(pending, "rows_as_given", fails)
         with pytest.raises(MemoryError):
             join.push(given)
     assert (join.stats.rows, join.stats.null_time_rows) == (dict.fromkeys("abc", 0), 0)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from slidejoin.cli.checking import check_job
-from slidejoin.cli.earlier_join import FILE, check_earlier_join, keep_join
+from slidejoin.cli.checkpoint import JOIN_FILE, check_earlier_join, keep_join
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.pipeline import planned_batches
 from slidejoin.cli.progress import PlainReporter
@@ -201,7 +201,7 @@ def test_a_damaged_note_says_nothing(folder: Path, text: str) -> None:
     job = read_job(written(folder))
     (folder / "checkpoint" / "commits").mkdir(parents=True)
     (folder / "checkpoint" / "commits" / "0").touch()
-    (folder / "checkpoint" / FILE).write_text(text)
+    (folder / "checkpoint" / JOIN_FILE).write_text(text)
     spec = check_job(job)
     keep_join(job, spec, new=False)
     check_all(job)

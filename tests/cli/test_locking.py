@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.cli.locking import FILE, locked
+from slidejoin.cli.checkpoint import LOCK_FILE, locked
 from slidejoin.cli.stopping import Stopped
 from slidejoin.errors import SlideJoinError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HOLD = """
 import sys, subprocess
 from pathlib import Path
-from slidejoin.cli.locking import locked
+from slidejoin.cli.checkpoint import locked
 with locked(Path(sys.argv[1])) as handle:
     # A Java process that outlives the command.
     child = subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[handle], stdout=subprocess.DEVNULL)
@@ -64,21 +64,21 @@ def test_a_lock_that_was_removed_is_none(tmp_path: Path):
         waiting.join(20)
         (handle,) = held
         assert handle is not None
-        assert os.path.samestat(os.fstat(handle), (checkpoint / FILE).stat())
+        assert os.path.samestat(os.fstat(handle), (checkpoint / LOCK_FILE).stat())
         with pytest.raises(SlideJoinError, match="another run"):
             locked(checkpoint, patience=0.1).__enter__()
-        assert (checkpoint / FILE).exists()
+        assert (checkpoint / LOCK_FILE).exists()
 
 
 def test_only_the_holder_removes_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Of two that begin at once, the one that gets no lock leaves the file of the other one."""
     checkpoint = tmp_path / "checkpoint"
     with locked(checkpoint):
-        monkeypatch.setattr("pathlib.Path.exists", lambda path: path.name == FILE)  # as before the other one began
+        monkeypatch.setattr("pathlib.Path.exists", lambda path: path.name == LOCK_FILE)  # as before the other one began
         with pytest.raises(SlideJoinError, match="another run"):
             locked(checkpoint, patience=0.1).__enter__()
         monkeypatch.undo()
-        assert (checkpoint / FILE).exists()
+        assert (checkpoint / LOCK_FILE).exists()
 
 
 def test_a_stop_ends_the_wait(tmp_path: Path):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.union import found, row_values
 from slidejoin.plan import union_plan
-from slidejoin.plan.branches import Branches
+from slidejoin.plan.union_plan import Branches
 from tests.law.checks import ORDERS, assert_counts, assert_groups, assert_pairs, examples, lines, pair_lines
 from tests.law.test_composite_keys import column, few_bits, ranges, served
 from tests.law.test_positions import assert_positions

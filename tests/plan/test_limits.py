@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.plan.branches import MOST_BRANCHES, branches_of
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
-from slidejoin.plan.union_plan import plan_join
+from slidejoin.plan.union_plan import MOST_BRANCHES, branches_of, plan_join
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.expression.build import MAX_DEPTH, MAX_NODES
 from slidejoin.predicate.expression.expr import And, Arithmetic, Column, Compare, Expr, IsNull, Literal, Not, Or, walk

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.runtime import file_locks
-from slidejoin.runtime.file_locks import lock, try_lock, unlock
+from slidejoin.runtime import processes
+from slidejoin.runtime.processes import lock, try_lock, unlock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def test_where_there_are_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     unlock(handle)
     with pytest.raises(OSError, match="Bad file descriptor"):
         lock(handle)
-    monkeypatch.setattr(file_locks, "fcntl", None)
+    monkeypatch.setattr(processes, "fcntl", None)
     assert try_lock(handle) is None
     lock(handle)
     unlock(handle)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slidejoin.api.feed_put import Put
-    from slidejoin.api.feed_stats import FeedStats
+    from slidejoin.api.feed_queue import FeedStats
     from slidejoin.operator.ingest.late_rows import LateRows
 
 __all__ = ["Feed", "Overload", "Shed"]

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from slidejoin.api.multi_pending import MultiPending
 from slidejoin.api.multi_snapshot import MultiState, load, operator_of, save
-from slidejoin.api.one_call import OneCall, OpenIterator, one_call
-from slidejoin.api.push_iterator import PushIterator
+from slidejoin.api.one_call import OneCall, OpenIterator, PushIterator, one_call
+from slidejoin.api.pending import MultiPending
 from slidejoin.arguments import column_name, shown
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, ArgumentTypeError, MemoryLimitError, nearest

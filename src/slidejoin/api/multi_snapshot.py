@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slidejoin.api.multi_pending import MultiPending
+from slidejoin.api.pending import MultiPending
 from slidejoin.api.snapshot_format import (
     ordinals_of,
     read_snapshot,

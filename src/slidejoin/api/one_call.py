@@ -14,17 +14,16 @@ from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakSet
 
-from slidejoin.errors import JoinClosedError, PartialSchemaWarning
+import pyarrow as pa
+
+from slidejoin.arguments import shown
+from slidejoin.errors import ArgumentError, ArgumentTypeError, JoinClosedError, PartialSchemaWarning
 from slidejoin.plan.explanation import frames_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
-    import pyarrow as pa
-
-    from slidejoin.api.push_iterator import PushIterator
-
-__all__ = ["OneCall", "OpenIterator", "from_within", "one_call"]
+__all__ = ["OneCall", "OpenIterator", "PushIterator", "both_schemas", "from_within", "one_call"]
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
@@ -213,3 +212,43 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+class PushIterator:
+    """An iterator over a push's output that inserts all rows of the push even if it is closed early."""
+
+    def __init__(self, generator: Generator[pa.Table]) -> None:
+        self._generator = generator
+        self._begun = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.Table:
+        self._begun = True
+        return next(self._generator)
+
+    def close(self) -> None:
+        """Take the remaining rows and discard what they produce."""
+        if not self._begun:
+            # Closing a generator before its first item would skip its `finally`, which inserts the rows.
+            next(self, None)
+        self._generator.close()
+
+
+def both_schemas(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:
+    """Check ``schemas=``.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no pair of schemas, or a self-join is given two.
+    """
+    if not isinstance(schemas, (tuple, list)) or [isinstance(schema, pa.Schema) for schema in schemas] != [True, True]:
+        msg = f"schemas must be a pair of pyarrow schemas, (left, right); got {shown(schemas)}"
+        raise ArgumentTypeError(msg)
+    left, right = schemas
+    if self_join and left != right:
+        msg = "a self-join needs the same schema twice, as its rows are both left and right; got two that differ"
+        raise ArgumentError(msg)
+    return left, right

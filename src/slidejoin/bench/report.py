@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin import __version__
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,7 +26,7 @@ from slidejoin.bench.case import choice, say
 from slidejoin.bench.report import Report
 from slidejoin.bench.task_definitions import SECOND, TASKS, task_named
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from slidejoin.runtime.file_locks import try_lock
+from slidejoin.runtime.processes import try_lock
 
 __all__ = ["RunFolder", "remove_abandoned", "run_folder"]
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.checking import check_job
-from slidejoin.cli.earlier_join import check_earlier_join, keep_join
-from slidejoin.cli.locking import locked
+from slidejoin.cli.checkpoint import check_earlier_join, keep_join, locked
 from slidejoin.cli.lost_rows import LostRows
 from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import BAD_ROWS, brief, explained, load_all, planned_batches, result_of, writer_of

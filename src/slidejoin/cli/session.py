@@ -15,7 +15,7 @@ from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.secrets import NAMES
 from slidejoin.cli.stopping import interruptible
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

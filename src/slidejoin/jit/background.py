@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from slidejoin.errors import ConfigError
 from slidejoin.jit.progress import expected, say
 from slidejoin.jit.registry import has_kernels
-from slidejoin.runtime.cores import cores
-from slidejoin.runtime.file_locks import try_lock
-from slidejoin.runtime.processes import python_command
+from slidejoin.runtime.processes import python_command, try_lock
+from slidejoin.runtime.threads import cores
 
 if TYPE_CHECKING:
     from pathlib import Path

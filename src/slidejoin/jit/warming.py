@@ -21,8 +21,8 @@ from slidejoin.jit.folders import KERNEL_FOLDERS
 from slidejoin.jit.progress import PROGRESS, QUIET
 from slidejoin.jit.registry import KERNELS, of_joins
 from slidejoin.late_imports import KERNELS as ALL_KERNELS
-from slidejoin.runtime.cores import cores
 from slidejoin.runtime.processes import python_command
+from slidejoin.runtime.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -13,8 +13,8 @@ from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.output_schema import in_strict_order, together
 from slidejoin.rows.arrow_buffers import array_of, buffer_of, by_name
+from slidejoin.rows.gathered import WithNulls
 from slidejoin.rows.widths import TableLimit, Widths
-from slidejoin.rows.with_nulls import WithNulls
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:

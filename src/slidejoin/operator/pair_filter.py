@@ -20,7 +20,7 @@ from slidejoin.operator.kernels.conditions import (
 )
 from slidejoin.predicate.kernels.instructions import CONSTANT
 from slidejoin.rows.kernels.records import LONG, SHORT, TEXT
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:

@@ -1,14 +1,17 @@
 """Key layouts: how the keys of a plan's terms become the one int64 that an index orders rows by.
 
-Where one term is indexed, its key is that number (`slidejoin.plan.plain_layout`). Several equalities, and a range
-beside them, are one question of a composite key (`slidejoin.plan.composite_layout`). Here is what all layouts share.
+Where one term is indexed, its key is that number (`PlainLayout`). Several equalities, and perhaps a range, are one
+composite key (`slidejoin.plan.composite_layout`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+
+from slidejoin.index.keys import KeyRanges, RowKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,10 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.index.keys import KeyRanges, RowKeys
     from slidejoin.predicate.ranges.ranges import Ranges
 
-__all__ = ["BranchLayout", "Extent", "KeyLayout", "TermKeys", "dimension_ranges", "dimensions"]
+__all__ = ["BranchLayout", "Extent", "KeyLayout", "PlainLayout", "TermKeys", "dimension_ranges", "dimensions"]
 
 Extent = tuple[int, int]
 """The smallest and the largest key of a term."""
@@ -121,3 +123,47 @@ def dimension_ranges(
     lo, hi = ([getattr(asked[number], end) for number in dims] for end in ("lo", "hi"))
     places = [place for place, ranges in enumerate(lo) for _ in range(ranges.shape[0])]
     return np.concatenate(lo), np.concatenate(hi), np.array(places, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLayout:
+    """A term's key as it is; any layout of one is right, see `slidejoin.plan.key_layout.KeyLayout`.
+
+    Attributes
+    ----------
+    key : int
+        Place of that term in the plan.
+    dims : tuple of int
+        Places of the terms that are further dimensions.
+    axis : Axis or None
+        How keys are spread over cells; None if ranges are not narrow.
+    """
+
+    key: int
+    dims: tuple[int, ...]
+    axis: Axis | None
+    branches: tuple[BranchLayout, ...] = ()
+
+    def fits(self, keys: TermKeys) -> bool:  # noqa: ARG002 - as `CompositeLayout`
+        """Return True: any key has room."""
+        return True
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return nothing: there is one such layout, see `CompositeLayout.numbers`."""
+        return np.empty(0, np.int64)
+
+    def rows(self, keys: TermKeys) -> RowKeys:
+        """Return what an index stores."""
+        return RowKeys(
+            np.ascontiguousarray(keys.values[self.key]), dimensions(keys, self.dims), keys.kept, keys.inexact
+        )
+
+    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+        """Return what probes look for, see `CompositeLayout.ranges`."""
+        lo, hi = asked[self.key].lo, asked[self.key].hi
+        for ranges in (*asked[: self.key], *asked[self.key + 1 :]):
+            nothing: NDArray[np.bool_] = np.all(ranges.lo > ranges.hi, axis=0)
+            silent = nothing if silent is None else silent | nothing
+        if silent is not None and silent.any():
+            lo, hi = np.where(silent, 1, lo), np.where(silent, 0, hi)
+        return KeyRanges(lo, hi, *dimension_ranges(asked, self.dims), inexact)

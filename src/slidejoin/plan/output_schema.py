@@ -1,29 +1,32 @@
-"""The output schema: from pairs and counts to output columns, in the promised order."""
+"""The output schema: from pairs and counts to output columns, in the promised order.
+
+Names of columns are the same one where they are equal, or, as on Spark, where they are equal but for case.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
-from slidejoin.plan.column_names import named, names_twice, one_name
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.rows.held_types import released
 from slidejoin.sides import other
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
     from slidejoin.spec.join_options import JoinType
 
-__all__ = ["POSITIONS", "Layout", "in_strict_order", "together"]
+__all__ = ["POSITIONS", "Layout", "in_strict_order", "named", "names_twice", "one_name", "together"]
 
 POSITIONS = pa.schema([pa.field("left", pa.int64()), pa.field("right", pa.int64())])
 """The schema of ``output="positions"``: the ordinals of the two rows of each pair."""
@@ -201,3 +204,45 @@ def in_strict_order(slots: NDArray[np.int64], stored: NDArray[np.int64]) -> NDAr
 
         return sorted_order((first << width) | relative)
     return np.lexsort((stored, slots))
+
+
+Found = TypeVar("Found")
+
+
+def one_name(name: str, *, fold: bool) -> str:
+    """Return a text that is the same for names of one column; with `fold` case does not count.
+
+    Examples
+    --------
+    >>> one_name("Id", fold=True), one_name("Id", fold=False)
+    ('id', 'Id')
+    """
+    return name.lower() if fold else name
+
+
+def names_twice(names: Iterable[str], *, fold: bool) -> list[str]:
+    """Return the names that are there more than once, sorted.
+
+    Examples
+    --------
+    >>> names_twice(["id", "x", "Id"], fold=True)
+    ['Id', 'id']
+    """
+    every = list(names)
+    keys = [one_name(name, fold=fold) for name in every]
+    times = Counter(keys)
+    return sorted({name for name, key in zip(every, keys, strict=True) if times[key] > 1})
+
+
+def named(name: str, found: Mapping[str, Found], *, fold: bool) -> Found | None:
+    """Return what has a name: of that case rather than of another one, which must be the only one then.
+
+    Examples
+    --------
+    >>> named("L.ID", {"l.Id": 1, "l.x": 2}, fold=True)
+    1
+    """
+    if name in found or not fold:
+        return found.get(name)
+    same = [one for other, one in found.items() if other.lower() == name.lower()]
+    return same[0] if len(same) == 1 else None

@@ -16,8 +16,8 @@ from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.explanation import explained_index, explained_join_type, explained_terms
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.plan.kept_columns import KeptColumns
+from slidejoin.plan.key_layout import PlainLayout
 from slidejoin.plan.output_schema import Layout
-from slidejoin.plan.plain_layout import PlainLayout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
 from slidejoin.plan.window_term import CountScope, WindowTerm, bind_scope
 from slidejoin.predicate import to_sql

@@ -1,4 +1,9 @@
-"""A predicate bound to the schemas of its sides, split into the parts that the operator uses."""
+"""A predicate bound to the schemas of its sides, split into the parts that the operator uses.
+
+A join that is embedded numbers the texts that it sees (`slidejoin.rows.text_table`), equal ones alike. An equality of a
+column of each side is then one of integers, which says everything: no hash, and nothing to compare again. What stores a
+join's rows has a column of codes for each such column of texts.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,10 @@ from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.predicate.truth.pair_programs import split
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
 from slidejoin.predicate.truth.row_values import in_row_values
-from slidejoin.predicate.truth.text_codes import code_column, coded_columns, in_codes
-from slidejoin.predicate.truth.tree import BOOLEAN, Node, columns_of
+from slidejoin.predicate.truth.tree import BOOLEAN, Node, column_of, columns_of
+from slidejoin.predicate.truth.types import BYTES, Kind, Type
 from slidejoin.predicate.truth.values import rows_of
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -176,7 +182,7 @@ def bind(
 ) -> BoundPredicate:
     """Give a predicate the types of two schemas.
 
-    With `coded`, equalities of two columns of texts are those of their codes, see `truth.text_codes`; with `valued`,
+    With `coded`, equalities of two columns of texts are those of their codes, see `coded_columns`; with `valued`,
     filters read what their parts say of one row from columns, see `truth.row_values`.
 
     Raises
@@ -214,3 +220,42 @@ def bind(
         # Ranges read the same columns, so that nothing is computed once more for them.
         terms, rest = make_terms([(part, checks.get(part, node)) for part, node in across])
     return BoundPredicate(terms, tuple(part for part, _ in rest), never, tuple(nodes), codes, values, checks)
+
+
+MOST_CODES = 1 << 31
+"""More than there are texts in any two windows."""
+
+
+def code_column(name: str, schemas: Collection[pa.Schema]) -> str:
+    """Return the name of the column of codes beside a column of texts: one that no schema has.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> code_column("s", [pa.schema([("s", pa.string()), ("code of s", pa.int64())])])
+    "code of s'"
+    """
+    found = f"code of {name}"
+    while any(found in schema.names for schema in schemas):
+        found += "'"
+    return found
+
+
+def coded_columns(node: Node) -> dict[Side, str]:
+    """Return the columns of texts of both sides whose equality a condition is; nothing if it is another one."""
+    if node.op != "=" or any(arg.op != "column" or arg.type.kind not in BYTES for arg in node.args):
+        return {}
+    found = dict(map(column_of, node.args))
+    return found if len(found) == len(SIDES) else {}
+
+
+def in_codes(node: Node, schemas: Mapping[Side, pa.Schema]) -> Node:
+    """Return the equality of codes that an equality of texts stands for; any other condition as it is."""
+    if not coded_columns(node):
+        return node
+    args = []
+    for arg in node.args:
+        side, name = column_of(arg)
+        coded = side, code_column(name, list(schemas.values()))
+        args.append(Node("column", Type(Kind.INT), (), coded, sides=arg.sides, reach=MOST_CODES, text=arg.text))
+    return Node("=", node.type, tuple(args), sides=node.sides, text=node.text)

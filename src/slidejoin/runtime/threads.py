@@ -1,4 +1,4 @@
-"""The thread pool that every join shares: tasks are run by its threads and by the caller."""
+"""Processor cores, and the thread pool that every join shares: its threads and the caller run tasks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,26 @@ from queue import SimpleQueue
 from threading import Lock, get_ident, local
 from typing import TYPE_CHECKING
 
-from slidejoin.runtime.cores import cores
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Workers", "pool_of"]
+__all__ = ["Workers", "cores", "pool_of"]
+
+
+def cores() -> int:
+    """Return the number of cores that the process may run on, at least one.
+
+    That is less than the machine has where it was pinned (``taskset``, a container's cpuset): threads beyond it would
+    only take turns.
+
+    Examples
+    --------
+    >>> 1 <= cores() <= (os.cpu_count() or 1)
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @cache

@@ -17,7 +17,7 @@ from slidejoin.operator.fused import partner as partners
 from slidejoin.operator.fused.kernels.pushing import AWAKE, CLAIMED, FINISHED
 from slidejoin.operator.fused.kernels.work import WORK
 from slidejoin.operator.fused.partner import Partner
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.operator.ingest.batches import same_schema, to_table
-from slidejoin.plan.column_names import names_twice
+from slidejoin.plan.output_schema import names_twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable

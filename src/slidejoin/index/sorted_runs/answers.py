@@ -27,8 +27,7 @@ from slidejoin.index.sorted_runs.kernels.tallying import tally
 from slidejoin.index.sorted_runs.run import words_pool
 from slidejoin.jit.vectors.sorting import BITS, rough_order
 from slidejoin.jit.vectors.words import LANES
-from slidejoin.runtime.addresses import address_of
-from slidejoin.runtime.array_pool import ArrayPool
+from slidejoin.runtime.array_pool import ArrayPool, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

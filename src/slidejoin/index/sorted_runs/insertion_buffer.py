@@ -20,7 +20,7 @@ from slidejoin.index.sorted_runs.kernels.buffering import (
 from slidejoin.index.sorted_runs.run import EVERY_ROW, KEYS_A_BUCKET, Run, ends_of, step_of, words_pool
 from slidejoin.jit.vectors.shifting import CALM
 from slidejoin.jit.vectors.words import PAD
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,8 +20,7 @@ from slidejoin.index.sorted_runs.kernels.summarising import (
     line_up,
     summarise,
 )
-from slidejoin.runtime.addresses import address_of
-from slidejoin.runtime.array_pool import ArrayPool
+from slidejoin.runtime.array_pool import ArrayPool, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

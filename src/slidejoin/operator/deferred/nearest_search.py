@@ -11,7 +11,7 @@ from slidejoin.index.probe import Probes
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.plan.composite_layout import CompositeLayout
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.plan.plain_layout import PlainLayout
+from slidejoin.plan.key_layout import PlainLayout
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -47,7 +47,7 @@ from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.operator.slices import slice_rows
 from slidejoin.operator.topology.shared import SMALLEST_SPREAD
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.window import CountWindow
 

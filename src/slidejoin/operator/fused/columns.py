@@ -28,7 +28,7 @@ from slidejoin.operator.fused.kernels.small_push import (
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.exported_batch import ExportedBatch
 from slidejoin.rows.kernels.exported import LISTED
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
     from typing import Any

@@ -29,7 +29,7 @@ from slidejoin.operator.fused.kernels.packing import (
 from slidejoin.plan.composite_layout import CompositeLayout
 from slidejoin.predicate.ranges.shifts import CALM
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:

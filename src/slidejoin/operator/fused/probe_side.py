@@ -21,7 +21,7 @@ from slidejoin.operator.fused.kernels.work import (
     VIEWED,
     WIDE,
 )
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -40,7 +40,7 @@ from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
 from slidejoin.predicate.truth.values import WHOLE
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from slidejoin.plan.kernels.closing import NEAR, SHIFTS, find_ranges, key_distan
 from slidejoin.plan.key_layout import TermKeys
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.arrow_buffers import by_name
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.values import WHOLE
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:

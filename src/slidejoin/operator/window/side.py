@@ -11,7 +11,7 @@ from slidejoin.index.protocol import Occupancy
 from slidejoin.operator.window.distances import Distances
 from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.operator.window.row_keys import term_keys
-from slidejoin.plan.closed_layout import ClosedLayout
+from slidejoin.plan.closed_ranges import ClosedLayout
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece

@@ -13,7 +13,7 @@ from slidejoin.papers.pim_tree.css_tree import CssTree, nodes_of
 from slidejoin.papers.pim_tree.kernels.css_tree import LANES, find_nodes
 from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING, insert_ascending, take_leaves
 from slidejoin.papers.pim_tree.tasks import SMALLEST_SHARED, run_together
-from slidejoin.runtime.addresses import address_of
+from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
-from slidejoin.plan.column_names import named, names_twice, one_name
+from slidejoin.plan.output_schema import named, names_twice, one_name
 from slidejoin.predicate.expression.streams import wide_name
 from slidejoin.rows.held_types import released
 

@@ -22,8 +22,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values_of
-from slidejoin.plan.column_names import one_name
 from slidejoin.plan.deferred import AggregateRule, NearestRule
+from slidejoin.plan.output_schema import one_name
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And
 from slidejoin.sides import SIDES

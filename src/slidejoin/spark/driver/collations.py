@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
-from slidejoin.plan.column_names import named
+from slidejoin.plan.output_schema import named
 from slidejoin.predicate.expression.expr import Column, Compare, IsNull, rewritten
 from slidejoin.spark.driver.column_names import folds_names, quoted
 from slidejoin.spark.job.checks import SparkJoinError

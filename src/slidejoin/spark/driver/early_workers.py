@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from slidejoin.runtime.cores import cores
+from slidejoin.runtime.threads import cores
 from slidejoin.spark.job.interpreter import workers_run_this_python
 
 if TYPE_CHECKING:

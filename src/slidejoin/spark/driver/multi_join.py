@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentTypeError, PredicateError
-from slidejoin.plan.column_names import one_name
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
+from slidejoin.plan.output_schema import one_name
 from slidejoin.predicate import columns_of
 from slidejoin.predicate.expression.streams import stream_and_name, wide_column
 from slidejoin.spark.driver.assembly import check_columns, check_order

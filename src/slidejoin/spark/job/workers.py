@@ -21,9 +21,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.runtime.file_locks import lock, try_lock
 from slidejoin.runtime.own_folders import make_own, own_folder, user_folder
-from slidejoin.runtime.processes import python_command
+from slidejoin.runtime.processes import lock, python_command, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
