@@ -13,7 +13,7 @@ from benchmarks.cases.topology_report import FigureReport, Row
 from benchmarks.cases.topology_scans import SCANS, SMALLEST_WINDOW, Scanned, clock
 from benchmarks.cases.topology_split import PARCELS, here
 from slidejoin.bench.case import say
-from slidejoin.papers.cell_join.basic_windows.cost_model import best_unit_blocks, measured_costs
+from slidejoin.papers.cell_join.basic_windows.scanned_window import best_unit_blocks, measured_costs
 from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 
 if TYPE_CHECKING:

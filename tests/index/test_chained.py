@@ -8,9 +8,8 @@ import pytest
 import slidejoin as sj
 from slidejoin.index.keys import RowKeys
 from slidejoin.options import ChainedBPlusTree, ChainedCssTree
-from slidejoin.papers.pim_tree.chained import ChainedIndex
-from slidejoin.papers.pim_tree.chained_css_tree import ArchivedTree
-from slidejoin.papers.pim_tree.mutable_tree import MutableTree
+from slidejoin.papers.pim_tree.bplus_tree import MutableTree
+from slidejoin.papers.pim_tree.chained import ArchivedTree, ChainedIndex
 from slidejoin.spec.options import index_class
 from tests.index.chains import NO_WINDOW
 

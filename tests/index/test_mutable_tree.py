@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.index.probe import Probes
-from slidejoin.papers.pim_tree.mutable_tree import MutableTree
+from slidejoin.papers.pim_tree.bplus_tree import MutableTree
 from tests.law.checks import examples
 
 NO_AUX = np.empty((0, 0), np.int64), np.empty((0, 0), np.int64), np.empty(0, np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slidejoin.options import ScanCosts
-from slidejoin.papers.cell_join.basic_windows.cost_model import (
+from slidejoin.papers.cell_join.basic_windows.scanned_window import (
     EVEN,
     LARGEST,
     SMALLEST,

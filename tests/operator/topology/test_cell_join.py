@@ -21,7 +21,7 @@ from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindo
 from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
 from slidejoin.papers.cell_join.kernels.hash_buckets import NOTHING
 from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
-from slidejoin.papers.cell_join.worker_load import WorkerLoad
+from slidejoin.papers.cell_join.topology import WorkerLoad
 from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 from tests.index.chains import asked
 from tests.law.checks import examples

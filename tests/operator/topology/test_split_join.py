@@ -14,7 +14,7 @@ import slidejoin as sj
 from slidejoin.options import SplitJoin
 from slidejoin.papers.split_join import precision
 from slidejoin.papers.split_join.cores.dealing import number_in_core
-from slidejoin.papers.split_join.cores.mergers import GatheringTree
+from slidejoin.papers.split_join.cores.found import GatheringTree
 from slidejoin.papers.split_join.options import ORDERINGS
 from slidejoin.papers.split_join.precision import PUSHES, WIDEST, Precision, PrecisionControl
 from tests.law.checks import ORDERS, examples, line, lines, pair_lines

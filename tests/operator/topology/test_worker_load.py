@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slidejoin.papers.cell_join.worker_load import PUSHES, WorkerLoad
+from slidejoin.papers.cell_join.topology import PUSHES, WorkerLoad
 
 
 class Clock:

@@ -10,6 +10,7 @@
 
 The coordinator (the paper's PPE) stores rows, divides the windows, cuts rows into batches and hands each batch to all
 workers (its SPEs). It turns the matches of one batch into output while the workers compare the next one (section 4.3).
+How many workers there are may follow from the rate at which rows arrive (section 7.3).
 """
 
 from __future__ import annotations
@@ -25,19 +26,17 @@ from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
 from slidejoin.operator.topology.steps import TopologySteps, task
-from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex
-from slidejoin.papers.cell_join.basic_windows.found import FoundByWorkers
+from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex, FoundByWorkers
 from slidejoin.papers.cell_join.basic_windows.hashed_window import HashedWindow
 from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
 from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
 from slidejoin.papers.cell_join.options import CellJoin, Hash, NestedLoop
 from slidejoin.papers.cell_join.pipeline import Pipeline
-from slidejoin.papers.cell_join.worker_load import WorkerLoad
 from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
-__all__ = ["CellJoinTopology"]
+__all__ = ["CellJoinTopology", "WorkerLoad"]
 
 SMALLEST_SPREAD = 1 << 13
 """Rows of a push from which on a second thread pays for storing them."""
@@ -269,3 +268,61 @@ class CellJoinTopology(TopologySteps):
         return (
             f"{CellJoin.what}; {count} worker{'s' * (count > 1)} ({why}); batches {batch}; topology='cell_join' was set"
         )
+
+
+PUSHES, SECONDS = 8, 0.02
+"""Pushes and time between two decisions: adding a worker divides the windows again, and costs a handover."""
+
+MOST_LOAD, LEAST_LOAD = 0.8, 0.5
+"""Share of the time in which the join is busy from which on a worker is added, and the share, if there were one worker
+fewer, up to which one is freed. They lie apart, so that no worker is added and freed again and again."""
+
+
+class WorkerLoad:
+    """How many workers a join needs: compares the time that pushes take with the time between them (section 7.3).
+
+    Parameters
+    ----------
+    most : int
+        Workers that there may be; the first push has one.
+    clock : callable
+        Returns the time in seconds.
+
+    Examples
+    --------
+    A push takes 9 ms and begins every 10 ms: a worker is added every eight pushes, up to the most.
+
+    >>> times = iter([time for push in range(40) for time in (0.010 * push, 0.010 * push + 0.009)])
+    >>> load = WorkerLoad(3, clock=lambda: next(times))
+    >>> for _ in range(40):
+    ...     workers = load.began()
+    ...     load.ended()
+    >>> workers
+    3
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float] = perf_counter) -> None:
+        self._most, self._clock = most, clock
+        self.workers = 1
+        self._since: float | None = None
+        self._start, self._busy, self._pushes = 0.0, 0.0, 0
+
+    def began(self) -> int:
+        """Return how many workers a push has that begins now."""
+        now = self._start = self._clock()
+        if self._since is None:
+            self._since = now
+        elapsed = now - self._since
+        if self._pushes >= PUSHES and elapsed >= SECONDS:
+            load, fewer = self._busy / elapsed, self.workers - 1
+            if load > MOST_LOAD and self.workers < self._most:
+                self.workers += 1
+            elif fewer and load * self.workers / fewer < LEAST_LOAD:
+                self.workers = fewer
+            self._since, self._busy, self._pushes = now, 0.0, 0
+        return self.workers
+
+    def ended(self) -> None:
+        """Count a push that ends now."""
+        self._busy += self._clock() - self._start
+        self._pushes += 1

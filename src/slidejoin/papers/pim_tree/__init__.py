@@ -9,10 +9,9 @@ from slidejoin.spec.options import register_structure
 
 if TYPE_CHECKING:
     from slidejoin.papers.pim_tree.bplus_tree import BPlusTreeIndex
-    from slidejoin.papers.pim_tree.chained_bplus_tree import ChainedBPlusTreeIndex
-    from slidejoin.papers.pim_tree.chained_css_tree import ChainedCssTreeIndex
-    from slidejoin.papers.pim_tree.im_tree import IMTreeIndex
+    from slidejoin.papers.pim_tree.chained import ChainedBPlusTreeIndex, ChainedCssTreeIndex
     from slidejoin.papers.pim_tree.pim_tree import PIMTreeIndex
+    from slidejoin.papers.pim_tree.two_stage import IMTreeIndex
 
 __all__: list[str] = []
 
@@ -24,19 +23,19 @@ def _b_plus_tree() -> type[BPlusTreeIndex]:
 
 
 def _chained_b_plus_tree() -> type[ChainedBPlusTreeIndex]:
-    from slidejoin.papers.pim_tree.chained_bplus_tree import ChainedBPlusTreeIndex
+    from slidejoin.papers.pim_tree.chained import ChainedBPlusTreeIndex
 
     return ChainedBPlusTreeIndex
 
 
 def _chained_css_tree() -> type[ChainedCssTreeIndex]:
-    from slidejoin.papers.pim_tree.chained_css_tree import ChainedCssTreeIndex
+    from slidejoin.papers.pim_tree.chained import ChainedCssTreeIndex
 
     return ChainedCssTreeIndex
 
 
 def _im_tree() -> type[IMTreeIndex]:
-    from slidejoin.papers.pim_tree.im_tree import IMTreeIndex
+    from slidejoin.papers.pim_tree.two_stage import IMTreeIndex
 
     return IMTreeIndex
 

@@ -8,18 +8,24 @@ A chain of length n is an active sub-index and n - 1 archived ones that hold a w
 the window, and the shortest chain has two: that is how we read the paper, which does not say whether its n counts the
 active one. Rows of one push, up to `AT_FIRST`, are not spread over two sub-indexes. How many rows a time window
 holds is not known before its first row expires: until then all are inserted into one.
+
+Archived sub-indexes stay the B+-trees that they are (B-chain), or become immutable CSS-trees (section 3.1, IB-chain),
+which are smaller and faster to search and scan; the B+-tree is then emptied for the rows that follow.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from slidejoin.papers.pim_tree.kernels.chains import weave_links
-from slidejoin.papers.pim_tree.mutable_tree import MutableTree
+from slidejoin.papers.pim_tree.bplus_tree import MutableTree
+from slidejoin.papers.pim_tree.css_tree import FAN_OUT, CssTree, nodes_of, width
+from slidejoin.papers.pim_tree.kernels.chains import scan_sorted, weave_links
+from slidejoin.papers.pim_tree.options import ChainedBPlusTree, ChainedCssTree
 from slidejoin.papers.structure import AT_FIRST, Structure
 
 if TYPE_CHECKING:
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
-__all__ = ["ChainedIndex", "Link"]
+__all__ = ["ChainedBPlusTreeIndex", "ChainedCssTreeIndex", "ChainedIndex", "Link"]
 
 WOVEN_AT_ONCE = 1 << 12
 """Probes whose matches from all sub-indexes are merged at once."""
@@ -169,3 +175,112 @@ class ChainedIndex(Structure):
             return growth
         each = max(share, AT_FIRST)
         return growth + self.begun_growth([self.active.rows + min(rows, each)] + [min(rows, each)] * (2 + rows // each))
+
+
+class ChainedBPlusTreeIndex(ChainedIndex):
+    """The chain whose archived sub-indexes stay B+-trees; see `ChainedIndex`."""
+
+    name = "chained_bplus_tree"
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        if not isinstance(options, ChainedBPlusTree):
+            msg = f"options of chained_bplus_tree must be ChainedBPlusTree, got {options!r}"
+            raise TypeError(msg)
+        super().__init__(options, dims, rows, first, options.chain_length, options.fan_out)
+        # Memory of the last sub-index that was dropped; the next active one fills it again.
+        self._spare: MutableTree | None = None
+
+    def archive(self) -> Link:
+        """Leave the active sub-index as it is, and begin another."""
+        archived, self.active, self._spare = self.active, self._spare or self._new_tree(), None
+        return archived
+
+    def drop(self, link: Link) -> None:
+        """Keep the nodes for the next active sub-index."""
+        start = perf_counter()
+        self._spare = cast("MutableTree", link)
+        self._spare.clear()
+        self.seconds["delete"] += perf_counter() - start
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all sub-indexes, and of the one that is there for reuse."""
+        return super().held_bytes + (self._spare.nbytes if self._spare else 0)
+
+    def begun_growth(self, sizes: list[int]) -> int:
+        """Return the bytes of all trees that are begun."""
+        first = AT_FIRST if self.rows is None else min(self.rows, AT_FIRST)
+        return sum(MutableTree.most_bytes(self.fan_out, first, rows) for rows in sizes[1:])
+
+
+SEARCHED_AT_ONCE = 1 << 10
+"""Probes that search before they scan: what both read stays in the cache."""
+
+
+class ArchivedTree:
+    """An archived sub-index that is a CSS-tree.
+
+    Parameters
+    ----------
+    tree : CssTree
+        Its rows.
+    seconds : dict of str to float
+        Takes the time of ``search`` and ``scan``.
+    """
+
+    def __init__(self, tree: CssTree, seconds: dict[str, float]) -> None:
+        self.tree, self.seconds, self.rows = tree, seconds, tree.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tree."""
+        return self.tree.nbytes
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Search the place where each range begins and read on from there, see `Structure.walk`."""
+        result, tree = np.array([begin, 0]), self.tree
+        for first in range(begin, end, SEARCHED_AT_ONCE):
+            last = min(first + SEARCHED_AT_ONCE, end)
+            start = perf_counter()
+            places = [tree.places(bounds[first:last]) for bounds in probes.lo]
+            begun = places[0][None] if len(places) == 1 else np.stack(places)
+            middle = perf_counter()
+            scan_sorted(
+                tree.keys, tree.values[: tree.size], begun, probes.lo, probes.hi, probes.seen_from, probes.seen_to,
+                first, last, int(result[1]), counts, found, result,
+            )  # fmt: skip
+            self.seconds["search"] += middle - start
+            self.seconds["scan"] += perf_counter() - middle
+            if result[0] < last:
+                break
+        return int(result[0]), int(result[1])
+
+
+class ChainedCssTreeIndex(ChainedIndex):
+    """The chain whose archived sub-indexes become CSS-trees; see `ChainedIndex`."""
+
+    name = "chained_css_tree"
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        if not isinstance(options, ChainedCssTree):
+            msg = f"options of chained_css_tree must be ChainedCssTree, got {options!r}"
+            raise TypeError(msg)
+        super().__init__(options, dims, rows, first, options.chain_length, options.fan_out)
+
+    def archive(self) -> Link:
+        """Make a CSS-tree of the active sub-index, and empty that."""
+        start = perf_counter()
+        archived = ArchivedTree(CssTree.built(*self.active.entries()), self.seconds)
+        self.active.clear()
+        self.seconds["merge"] += perf_counter() - start
+        return archived
+
+    def drop(self, link: Link) -> None:
+        """Do nothing: its memory is freed with the last reference."""
+
+    def begun_growth(self, sizes: list[int]) -> int:
+        """Return the bytes of all CSS-trees; the B+-tree is used again."""
+        inner = width(FAN_OUT) * 8
+        return sum(16 * rows + inner * (sum(nodes_of(rows, FAN_OUT)) + 4) for rows in sizes)

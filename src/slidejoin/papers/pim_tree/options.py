@@ -37,7 +37,7 @@ class BPlusTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainedBPlusTree(Options):
-    """Options of `slidejoin.papers.pim_tree.chained_bplus_tree`.
+    """Options of `slidejoin.papers.pim_tree.chained`.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ChainedBPlusTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainedCssTree(Options):
-    """Options of `slidejoin.papers.pim_tree.chained_css_tree`.
+    """Options of `slidejoin.papers.pim_tree.chained`.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class ChainedCssTree(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IMTree(Options):
-    """Options of `slidejoin.papers.pim_tree.im_tree`.
+    """Options of `slidejoin.papers.pim_tree.two_stage`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The base of IM-Tree and PIM-Tree: an immutable tree with B+-trees for new rows (PIM-Tree, sections 3.2 and 3.3).
+"""IM-Tree, and the base of PIM-Tree: an immutable tree with B+-trees for new rows (PIM-Tree, sections 3.2 and 3.3).
 
 Rows are inserted into the mutable part. Once that holds a certain share of the window, the merge ratio, both parts are
 merged into a new immutable tree. Expired rows are dropped by the merge, and until then filtered out by ordinal.
@@ -20,6 +20,7 @@ from slidejoin.papers.pim_tree.kernels.im_merging import LEAF, MERGE, OUT, PLACE
 from slidejoin.papers.pim_tree.kernels.im_scanning import FIELDS
 from slidejoin.papers.pim_tree.kernels.im_tree import walk_both
 from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING
+from slidejoin.papers.pim_tree.options import IMTree
 from slidejoin.papers.pim_tree.subindexes import SubIndexes
 from slidejoin.papers.structure import Structure
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import Probes
     from slidejoin.spec.options import Options
 
-__all__ = ["Merging", "TwoStage"]
+__all__ = ["IMTreeIndex", "Merging", "TwoStage"]
 
 STEPS = ("insert", "search", "scan", "merge")
 
@@ -139,6 +140,34 @@ class TwoStage(Structure):
         merged = CssTree.bytes_of(most, self._stable_fan_out)
         hung = SubIndexes.bytes_of(most, self._fan_out, self._stable_fan_out, self._depth)
         return self._active.growth(rows) + 2 * merged + hung
+
+
+class IMTreeIndex(TwoStage):
+    """The index of one side's window, with one B+-tree for new rows, merged all at once; see `Structure`.
+
+    O(log(rows)) for each insert and range, and 1 / merge_ratio more for each row's share of the merges.
+    """
+
+    name = "im_tree"
+
+    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        if not isinstance(options, IMTree):
+            msg = f"options of im_tree must be IMTree, got {options!r}"
+            raise TypeError(msg)
+        super().__init__(
+            options, dims, rows, first, fan_out=options.fan_out, stable_fan_out=options.immutable_fan_out, depth=-1,
+            merge_ratio=options.merge_ratio,
+        )  # fmt: skip
+
+    def _merge(self, inserted: int) -> None:  # noqa: ARG002 - what is due follows from the rows that are there
+        """Merge all at once when the mutable part is full."""
+        if self._active.rows < self.threshold:
+            return
+        old = self._stable
+        self._stable = Merging(old, self._active, self.floor, self._spare).finish()
+        self._spare = (old.keys, old.values)
+        self._active.hang(self._stable, self._depth)
+        self.merges += 1
 
 
 class Merging:

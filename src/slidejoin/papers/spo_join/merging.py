@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.papers.pim_tree.css_tree import CssTree
-from slidejoin.papers.spo_join.css_trees import CssTrees
 from slidejoin.papers.spo_join.kernels.permuting import LEAF, OUT, READING, read_first, read_second, read_values
 from slidejoin.papers.spo_join.permuted_rows import PermutedRows
+from slidejoin.papers.spo_join.two_trees import CssTrees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.papers.spo_join.mutable_rows import MutableRows
     from slidejoin.papers.spo_join.options import POJoin
     from slidejoin.papers.spo_join.part import Part
+    from slidejoin.papers.spo_join.two_trees import MutableRows
 
 __all__ = ["PartMerge", "merged_bytes"]
 

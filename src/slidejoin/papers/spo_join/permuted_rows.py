@@ -17,7 +17,7 @@ from slidejoin.papers.spo_join.kernels.probing import probe_in_turn, probe_singl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.papers.spo_join.boxes import ProbeBoxes
+    from slidejoin.papers.spo_join.part import ProbeBoxes
 
     Offsets = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 

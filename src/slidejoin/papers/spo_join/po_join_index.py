@@ -27,11 +27,11 @@ from slidejoin.index.protocol import Probing
 from slidejoin.papers.found_rows import FoundByPosition
 from slidejoin.papers.pim_tree.kernels.chains import weave_links
 from slidejoin.papers.pim_tree.tasks import run_together
-from slidejoin.papers.spo_join.boxes import ProbeBoxes
 from slidejoin.papers.spo_join.merging import PartMerge, merged_bytes
-from slidejoin.papers.spo_join.mutable_rows import MutableRows
 from slidejoin.papers.spo_join.options import POJoin
+from slidejoin.papers.spo_join.part import ProbeBoxes
 from slidejoin.papers.spo_join.permuted_rows import PermutedRows
+from slidejoin.papers.spo_join.two_trees import MutableRows
 from slidejoin.papers.structure import AT_FIRST, Structure
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Rows with a tree for each term: both ranges become sets of rows, which are intersected (SPO-Join, section 4.1)."""
+"""Rows with a tree for each term: both ranges become sets of rows, which are intersected (SPO-Join, section 4.1).
+
+The mutable part has B+-trees, into which rows are inserted one by one. The paper's immutable baseline has CSS-trees,
+which are evaluated likewise (section 6.1).
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slidejoin.papers.pim_tree.bplus_tree import MutableTree
+from slidejoin.papers.pim_tree.css_tree import CssTree
 from slidejoin.papers.pim_tree.kernels.bplus_nodes import NOTHING
 from slidejoin.papers.spo_join.kernels.sets import intersect_bit_sets, intersect_hash_sets
+from slidejoin.papers.structure import AT_FIRST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.papers.spo_join.boxes import ProbeBoxes
     from slidejoin.papers.spo_join.kernels.sets import Tree
+    from slidejoin.papers.spo_join.part import Part, ProbeBoxes
 
-__all__ = ["LeafArrays", "TwoTrees"]
+__all__ = ["CssTrees", "LeafArrays", "MutableRows", "TwoTrees"]
 
 HIGHEST = np.iinfo(np.int64).max
 WORD, HALF = 64, 32
@@ -135,3 +142,131 @@ class TwoTrees(ABC):
     ) -> tuple[int, int]:
         """Find the rows of probes until the room is full, see `Part`."""
         return self._evaluate(boxes, begin, end, counts, found, write=True)
+
+
+ORDINAL_BYTES = 8
+
+
+class MutableRows(TwoTrees):
+    """The mutable part: the newest rows of the window, see `slidejoin.papers.spo_join.part.Part`.
+
+    Parameters
+    ----------
+    terms : int
+        One or two.
+    fan_out : int
+        Entries of a node.
+    seconds : dict of str to float
+        Takes the time of ``insert``.
+    hashed : bool
+        As of `TwoTrees`.
+
+    Attributes
+    ----------
+    permuted : Part, optional
+        The same rows as a merge would leave them, if they have been read; until others are inserted.
+    """
+
+    def __init__(self, terms: int, fan_out: int, seconds: dict[str, float], *, hashed: bool) -> None:
+        super().__init__(hashed=hashed)
+        self.trees = [MutableTree(fan_out, AT_FIRST, seconds) for _ in range(terms)]
+        self._ordinals = np.empty(AT_FIRST, np.int64)
+        self.permuted: Part | None = None
+
+    @property
+    def ordinals(self) -> NDArray[np.int64]:
+        """Ordinals (n,) int64 by number."""
+        return self._ordinals[: self.trees[0].rows]
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return self.trees[0].rows
+
+    def insert(self, keys: list[NDArray[np.int64]], ordinals: NDArray[np.int64]) -> None:
+        """Insert the newest rows: keys (n,) int64 of each term, and their ordinals. O(n log(rows))."""
+        first, past = self.rows, self.rows + ordinals.size
+        self.permuted = None
+        if past > self._ordinals.size:
+            self._ordinals = np.concatenate([self.ordinals, np.empty(max(past, 2 * first) - first, np.int64)])
+        self._ordinals[first:past] = ordinals
+        numbers = np.arange(first, past)
+        for tree, own in zip(self.trees, keys, strict=True):
+            tree.insert(own, numbers)
+
+    def clear(self) -> None:
+        """Remove all rows, but not the memory of the trees."""
+        self.permuted = None
+        for tree in self.trees:
+            tree.clear()
+
+    def leaves(self, term: int) -> LeafArrays:
+        """Return the leaves of a term's tree."""
+        return LeafArrays(*self.trees[term].leaves[1:])
+
+    def starts(self, term: int, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Descend to the first entry not below each bound, see `TwoTrees`."""
+        leaves, places = np.empty_like(bounds), np.empty_like(bounds)
+        self.trees[term].starts(bounds, 0, bounds.shape[1], leaves, places)
+        return leaves, places
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all nodes, of the ordinals, and of the rows as they have been read."""
+        read = 0 if self.permuted is None else self.permuted.nbytes
+        return sum(tree.nbytes for tree in self.trees) + self._ordinals.nbytes + read
+
+    def growth(self, rows: int) -> int:
+        """Return by how many bytes that many more rows make it grow at most."""
+        past = self.rows + rows
+        ordinals = 0 if past <= self._ordinals.size else max(past, 2 * self.rows) * ORDINAL_BYTES
+        return sum(tree.growth(rows) for tree in self.trees) + ordinals
+
+    @staticmethod
+    def most_bytes(terms: int, fan_out: int, rows: int) -> int:
+        """Return the bytes of an empty one after so many rows were inserted, at most."""
+        ordinals = ORDINAL_BYTES * max(2 * rows, AT_FIRST)
+        return terms * MutableTree.most_bytes(fan_out, AT_FIRST, rows) + ordinals
+
+
+class CssTrees(TwoTrees):
+    """Rows that no longer change, see `slidejoin.papers.spo_join.part.Part`.
+
+    Parameters
+    ----------
+    trees : list of CssTree
+        Of each term; values are the rows' numbers.
+    ordinals : (n,) int64
+        By number.
+    hashed : bool
+        As of `TwoTrees`.
+    """
+
+    def __init__(self, trees: list[CssTree], ordinals: NDArray[np.int64], *, hashed: bool) -> None:
+        super().__init__(hashed=hashed)
+        self.trees, self._ordinals = trees, ordinals
+        self._size, self._following = np.array([ordinals.size], np.int32), np.array([-1], np.int32)
+
+    @property
+    def ordinals(self) -> NDArray[np.int64]:
+        """Ordinals (n,) int64 by number."""
+        return self._ordinals
+
+    def leaves(self, term: int) -> LeafArrays:
+        """Return a term's sorted rows as a single leaf."""
+        return LeafArrays(self.trees[term].values, self._size, self._following, self.rows)
+
+    def starts(self, term: int, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Descend to the first entry not below each bound, see `TwoTrees`."""
+        places = self.trees[term].places(bounds.ravel()).reshape(bounds.shape)
+        return np.zeros_like(bounds), places
+
+    @staticmethod
+    def bytes_of(rows: int, fan_out: int) -> int:
+        """Return the bytes of so many rows at most."""
+        return 2 * CssTree.bytes_of(rows, fan_out) + 8 * rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both trees and of the ordinals."""
+        return sum(tree.nbytes for tree in self.trees) + self._ordinals.nbytes

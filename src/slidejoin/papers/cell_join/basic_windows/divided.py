@@ -1,24 +1,31 @@
-"""What the topology cell_join needs of the index of a side's window: that it is divided among workers."""
+"""The index of a side's window that is divided among workers, as the topology cell_join needs it.
+
+Each worker looks for a batch of probes in its own basic windows; what they return is joined to one answer.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from slidejoin.index.answer import Answer
 from slidejoin.index.protocol import Index, Probing, Request
-from slidejoin.papers.cell_join.basic_windows.found import FoundByWorkers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from threading import Lock
+
+    from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["DividedIndex", "DividedList"]
+__all__ = ["DividedIndex", "DividedList", "FoundByWorkers", "GuardedFound"]
 
 
 class DividedIndex(Index):
@@ -36,7 +43,7 @@ class DividedIndex(Index):
 
     @abstractmethod
     def ask(self, worker: int, batch: ProbeBatch, request: Request) -> Found:
-        """Answer a batch among the basic windows of one worker. Several workers may be asked at once."""
+        """Answer a batch among the basic windows of one worker. Several workers may answer at once."""
 
     @abstractmethod
     def nanoseconds(self, probes: int) -> float:
@@ -97,8 +104,8 @@ class DividedList(DividedIndex):
     def divide(self, workers: int | None = None) -> None:
         """Divide the basic windows that there are now, among another number of workers if one is given.
 
-        Stretches count from the oldest basic window, so that one which comes while another leaves shifts no pointer: a
-        push shifts them by how many more or fewer there are than when the last one asked. O(workers) for each.
+        Stretches count from the oldest basic window, so that one which arrives while another expires shifts no pointer:
+        a push shifts them by how many more or fewer there are than at the last one. O(workers) for each.
         """
         pointers, windows = self.pointers, self.basic_windows
         count = pointers.workers if workers is None else workers
@@ -109,3 +116,79 @@ class DividedList(DividedIndex):
         if count != pointers.workers:
             pointers.divide(count)
         self.shifting += perf_counter() - start
+
+
+class FoundByWorkers:
+    """The rows that several parts of a window have, of a probe those of the first part first.
+
+    Parameters
+    ----------
+    probes : int
+        How many probes there are.
+    parts : sequence of Found
+        No row is in two of them.
+    """
+
+    bounds: tuple[int, ...] = ()
+    """Probes at which further parts of the answer begin: none."""
+
+    in_ranges = None
+    """Rows of several parts are no range."""
+    divisible = False
+
+    def __init__(self, probes: int, parts: Sequence[Found]) -> None:
+        self._parts = parts
+        self.counts: NDArray[np.int64] = np.zeros(probes, np.int64)
+        for part in parts:
+            self.counts += part.counts
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        at = places.copy()
+        for part in self._parts:
+            if part.counts[first:last].any():
+                part.fill(first, last, at, probes, stored)
+                at[first:last] += part.counts[first:last]
+
+
+class Filled(Protocol):
+    """Counts of the first pass, from which the second pass writes pairs: less than `Found`."""
+
+    counts: NDArray[np.int64]
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        ...
+
+
+class GuardedFound:
+    """An answer of an index whose pairs are written while no other thread probes that index.
+
+    Parameters
+    ----------
+    found : Filled
+    lock : Lock
+        Held by whoever probes the index.
+    """
+
+    bounds: tuple[int, ...] = ()
+    """As of `FoundByWorkers`."""
+
+    in_ranges = None
+    """As of `FoundByWorkers`."""
+    divisible = False
+
+    def __init__(self, found: Filled, lock: Lock) -> None:
+        self._found, self._lock = found, lock
+        self.counts: NDArray[np.int64] = found.counts
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        with self._lock:
+            self._found.fill(first, last, places, probes, stored)

@@ -16,8 +16,7 @@ import numpy as np
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.protocol import Occupancy, Request
 from slidejoin.index.union.found import BranchRows
-from slidejoin.papers.cell_join.basic_windows.divided import DividedList
-from slidejoin.papers.cell_join.basic_windows.found import FoundByWorkers, GuardedFound
+from slidejoin.papers.cell_join.basic_windows.divided import DividedList, FoundByWorkers, GuardedFound
 from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
 from slidejoin.runtime.threads import Workers
 
