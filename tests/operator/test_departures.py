@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.operator.slices import slices_of
-from slidejoin.operator.window.aging_rows import AgingRows
-from slidejoin.operator.window.departures import departures_of
+from slidejoin.operator.window.departures import AgingRows, departures_of
 from slidejoin.sides import SIDES
 from tests.law.checks import examples
 from tests.narrow import set_limits

@@ -15,8 +15,7 @@ import numpy as np
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
 from slidejoin.operator.counts import CountTables, pairs_in
-from slidejoin.operator.deferred.asked import AskedPath
-from slidejoin.operator.deferred.path import DeferredPath
+from slidejoin.operator.deferred.path import AskedPath, DeferredPath
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.index_advisor import IndexAdvisor

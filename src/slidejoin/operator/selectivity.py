@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.operator.ingest.ingest import columns_of
-from slidejoin.operator.window.row_keys import term_keys
+from slidejoin.operator.window.side import term_keys
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.multiway import multi_operator, orders, stretches
+from slidejoin.operator.multiway import arrivals, chains, multi_operator, orders
 from slidejoin.operator.multiway.fused_chains import FusedChains
 from slidejoin.rows.widths import TableLimit
 from tests.law.checks import assert_groups, examples, line, lines
@@ -31,8 +31,8 @@ LAST = (1 << 63) - 1
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several slices and stretches of little rows, and orders that are looked at again and again."""
-    monkeypatch.setattr(stretches, "SMALLEST_SLICE", 7)
-    monkeypatch.setattr(stretches, "SMALLEST_STRETCH", 3)
+    monkeypatch.setattr(arrivals, "SMALLEST_SLICE", 7)
+    monkeypatch.setattr(chains, "SMALLEST_STRETCH", 3)
     for name, value in (("FIRST_LOOK", 5), ("SMALLEST_LOOK", 6), ("LEAST", 1), ("ENOUGH", 2), ("BETTER", 1.0)):
         monkeypatch.setattr(orders, name, value)
 

@@ -1,4 +1,7 @@
-"""Nearest matches of left rows: chosen from their pairs, merged with what was chosen before, and put out."""
+"""Nearest matches of left rows: chosen from their pairs, merged with those chosen before, and emitted.
+
+Right rows for the output are rows of the window, rows that were folded, or none.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,134 @@ from slidejoin.errors import StateError
 from slidejoin.operator.deferred.intervals import folded_from
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.operator.deferred.nearest_search import NearestSearch
-from slidejoin.operator.deferred.nearness import nearness
-from slidejoin.operator.deferred.right_rows import NOBODY, FoldedRows
+from slidejoin.operator.deferred.nearness import nearest_first
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
+from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
 from slidejoin.rows.stored_tables import int64s
+from slidejoin.rows.widths import TableLimit, Widths, widths_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
+    from slidejoin.rows.payload import Payload
     from slidejoin.stored import StoredValue
 
-__all__ = ["Chosen", "NearestAnswers", "nearest_first"]
+__all__ = ["NearestAnswers"]
 
 NO_ROWS, ONE = np.empty(0, np.int64), np.int64(1)
 
+NOBODY = -1
+"""Instead of the ordinal of a right row: a left row without one."""
+
 PAIR_BYTES = 16
+
+
+class FoldedRows:
+    """Right rows that have expired, but are still among the nearest of left rows that wait.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Their columns: those that are emitted or compared by distance.
+    payload : Payload
+        The rows of the window.
+
+    Attributes
+    ----------
+    ordinals : (n,) int64
+        Ascending.
+    table : pyarrow.Table
+    end : int
+        All rows of the window come from this ordinal on.
+    """
+
+    def __init__(self, schema: pa.Schema, payload: Payload) -> None:
+        self._payload = payload
+        self.ordinals: NDArray[np.int64] = np.empty(0, np.int64)
+        self.table = empty_of(schema)
+        self.end = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows."""
+        return int(self.table.nbytes) + self.ordinals.nbytes
+
+    def keep(self, ordinals: NDArray[np.int64], end: int) -> None:
+        """Keep exactly these rows, (m,) int64, of those before `end`, which may expire then."""
+        ordinals = np.unique(ordinals)
+        names = self.table.schema.names
+        table = self.take(names, ordinals).combine_chunks() if ordinals.size else self.table.slice(0, 0)
+        self.ordinals, self.table, self.end = ordinals, table, end
+
+    def take(self, names: Sequence[str], ordinals: NDArray[np.int64]) -> pa.Table:
+        """Return columns of right rows, (n,) int64 ordinals, NULLs for nobody."""
+        return next(self.tables(names, ordinals, TableLimit(1 << 62, 1 << 62)))[1]
+
+    def tables(
+        self, names: Sequence[str], ordinals: NDArray[np.int64], limit: TableLimit, others: Widths | None = None
+    ) -> Iterator[tuple[slice, pa.Table]]:
+        """Yield columns of right rows within a limit, and which rows these are; at least one table.
+
+        `others` are the widths of the columns that each row gets in addition.
+        """
+        live = ordinals >= max(self.end, 0)
+        here = ordinals[live]
+        gathered = self._payload.gather(names, here)
+        folded = np.flatnonzero(~live & (ordinals != NOBODY))
+        places = np.searchsorted(self.ordinals, ordinals[folded])
+        stops, rows = [ordinals.size], ordinals.size
+        if gathered.nbytes + (0 if others is None else others.nbytes) + folded.size > limit.nbytes or rows > limit.rows:
+            stops = limit.stops(self._widths(names, gathered.widths, live, folded, places, others)) or [0]
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(live)])
+        start = 0
+        for stop in stops:
+            table = gathered.table(int(before[start]), int(before[stop]))
+            if not names:
+                table = _nothing(stop - start)
+            elif table.num_rows < stop - start:
+                low, high = np.searchsorted(folded, (start, stop))
+                old = self.table.select(list(names)).take(array_of(places[low:high]))
+                into = np.full(stop - start, NOBODY)
+                into[live[start:stop]] = np.arange(table.num_rows)
+                into[folded[low:high] - start] = table.num_rows + np.arange(high - low)
+                table = _taken(table, old, into)
+            yield slice(start, stop), table
+            start = stop
+
+    def _widths(
+        self,
+        names: Sequence[str],
+        live_widths: Widths,
+        live: NDArray[np.bool_],
+        folded: NDArray[np.int64],
+        places: NDArray[np.int64],
+        others: Widths | None,
+    ) -> Widths:
+        every = np.zeros(live.size, np.int64)
+        every[live] = live_widths.fixed + (0 if live_widths.varying is None else live_widths.varying)
+        if folded.size:
+            old = widths_of(self.table.select(list(names)))
+            every[folded] = old.fixed + (0 if old.varying is None else old.varying[places])
+        widths = Widths(live.size, 0, every)
+        return widths if others is None else widths.beside(others)
+
+
+def _taken(one: pa.Table, two: pa.Table, places: NDArray[np.int64]) -> pa.Table:
+    """Return rows of two tables of one schema, counted through both; NULLs for places below 0."""
+    rows: Any = pa.array(places, mask=places < 0)
+    both = pa.concat_tables([one, two])
+    # Chunks are joined first: rows of many are looked up one by one.
+    return both.combine_chunks().take(rows)
+
+
+def _nothing(rows: int) -> pa.Table:
+    """Return a table without columns, which still has rows."""
+    return pa.table({"": pa.nulls(rows)}).select([])
 
 
 class Chosen(NamedTuple):
@@ -82,7 +192,7 @@ class Chosen(NamedTuple):
 
 
 class NearestAnswers:
-    """Answers left rows with their nearest matches; those that were folded are kept until their row leaves.
+    """Answers left rows with their nearest matches; those that were folded are stored until their left row expires.
 
     Parameters
     ----------
@@ -107,7 +217,7 @@ class NearestAnswers:
         return self._right.nbytes + self._folded.counts.nbytes + self._folded.right.nbytes + latest
 
     def growth(self, rows: int) -> int:  # noqa: ARG002 - see `AggregateAnswers`
-        """Return by how many bytes so many right rows make answers grow at most, beside the windows."""
+        """Return by how many bytes so many right rows make answers grow at most, in addition to the windows."""
         return 0
 
     @property
@@ -266,35 +376,3 @@ class NearestAnswers:
         """The schemas of the saved tables."""
         numbers = [pa.schema([(name, pa.int64())]) for name in ("count", "right", "ordinal")]
         return [*numbers, empty_of(self._right.table.schema).schema]
-
-
-def nearest_first(
-    rule: NearestRule, places: NDArray[np.int64], right: NDArray[np.int64], columns: ColumnsBySide
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return of pairs the first k of each place: places ascending, nearest first.
-
-    Parameters
-    ----------
-    rule : NearestRule
-    places : (n,) int64
-        The left row of each pair.
-    right : (n,) int64
-        Ordinals of the right rows.
-    columns : ColumnsBySide
-        The two columns for each pair.
-    """
-    n = places.size
-    below, equal = truth(rule.below, columns, n), truth(rule.equal, columns, n)
-    with np.errstate(all="ignore"):
-        distances, known = nearness(rule, columns, equal)
-    if not known.all():
-        places, right, below = places[known], right[known], below[known]
-        distances = [one[known] for one in distances]
-    order = np.lexsort((-right, ~below, *reversed(distances), places))
-    places, right = places[order], right[order]
-    starts = (
-        np.flatnonzero(np.concatenate([np.ones(1, np.bool_), places[1:] != places[:-1]])) if places.size else NO_ROWS
-    )
-    rank = np.arange(places.size) - np.repeat(starts, np.diff(np.append(starts, places.size)))
-    first = rank < rule.k
-    return places[first], right[first]

@@ -1,4 +1,4 @@
-"""In which order right values are near to a left one, exactly: distances that doubles would round, or make infinite.
+"""The order of right values by their distance to a left one, exactly, where doubles would round it or make it infinite.
 
 Whole numbers, decimals and times have exact distances. The distance of two doubles is the sum of two, its rounded value
 and what that lacks (Møller 1965, Knuth 4.2.2); rounding keeps the order, so the second one decides only where the first
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate
+from slidejoin.predicate.truth.evaluate import ColumnsBySide, evaluate, truth
 from slidejoin.predicate.truth.floats import SAFE, to_float
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.tree import Node
     from slidejoin.predicate.truth.values import Values
 
-__all__ = ["nearness"]
+__all__ = ["nearest_first"]
 
 
 def nearness(
@@ -74,7 +74,7 @@ def _known(values: Values, n: int) -> NDArray[np.bool_]:
 
 
 def _wide(node: Node, values: Values) -> bool:
-    """Tell whether some are integers that are no doubles."""
+    """Return whether some are integers that are no doubles."""
     if not node.type.exact:
         return False
     low, high = values.limits()
@@ -87,7 +87,7 @@ def _of_doubles(one: NDArray[np.float64], two: NDArray[np.float64]) -> list[NDAr
     beyond = np.isinf(rounded)
     if not beyond.any():
         return [rounded, _lacking(one, two)]
-    # Not beside an infinity: the other value may be so small that halving rounds it.
+    # Not with an infinity: the other value may be so small that halving rounds it.
     scale = np.where(beyond & np.isfinite(one) & np.isfinite(two), 0.5, 1.0)
     one, two = one * scale, two * scale
     halved = np.where(beyond, np.abs(one - two), 0.0)
@@ -121,3 +121,37 @@ def _exactly(one: float, two: float) -> tuple[bool, Fraction | float] | None:
     if math.isinf(one):
         return True, -two if one > 0 else two  # as in `_of_doubles`
     return (True, 0) if math.isinf(two) else (False, abs(Fraction(one) - Fraction(two)))
+
+
+def nearest_first(
+    rule: NearestRule, places: NDArray[np.int64], right: NDArray[np.int64], columns: ColumnsBySide
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return of pairs the first k of each place: places ascending, nearest first.
+
+    Parameters
+    ----------
+    rule : NearestRule
+    places : (n,) int64
+        The left row of each pair.
+    right : (n,) int64
+        Ordinals of the right rows.
+    columns : ColumnsBySide
+        The two columns for each pair.
+    """
+    n = places.size
+    below, equal = truth(rule.below, columns, n), truth(rule.equal, columns, n)
+    with np.errstate(all="ignore"):
+        distances, known = nearness(rule, columns, equal)
+    if not known.all():
+        places, right, below = places[known], right[known], below[known]
+        distances = [one[known] for one in distances]
+    order = np.lexsort((-right, ~below, *reversed(distances), places))
+    places, right = places[order], right[order]
+    starts = (
+        np.flatnonzero(np.concatenate([np.ones(1, np.bool_), places[1:] != places[:-1]]))
+        if places.size
+        else np.empty(0, np.int64)
+    )
+    rank = np.arange(places.size) - np.repeat(starts, np.diff(np.append(starts, places.size)))
+    first = rank < rule.k
+    return places[first], right[first]

@@ -1,18 +1,22 @@
-"""The path of joins that put a left row out once, as it leaves: its nearest matches, or aggregates of all.
+"""The path of joins that answer a left row once, as it expires: with its nearest matches, or with aggregates of all.
 
 ::
 
-    slice ─▶ left rows wait, right rows are inserted ─▶ which left rows leave? ─▶ answers ─▶ tables
-                                                                                    │
-                                          too many right rows ─▶ fold ──────────────┘
+    slice ─▶ left rows wait, right rows are inserted ─▶ which left rows expire? ─▶ answers ─▶ tables
+                                                                                     │
+                                           too many right rows ─▶ fold ──────────────┘
 
 Arriving rows are not probed with. The pairs of a left row are the right rows in an interval of ordinals: from the first
-one that it saw as it came to the last one that came before it left; in a time window those in time scope. So one search
-as it leaves finds what the earlier and the later right rows would have found one by one.
+one that it saw as it arrived to the last one that arrived before it expired; in a time window those in time scope. So
+one search as it expires yields the pairs that the earlier and the later right rows would have produced one by one.
 
-Right rows stay as long as a waiting left row has them in its interval. Where left rows come slowly, or not at all,
-that would be without end: then all waiting left rows are answered over the right rows so far, these answers are kept,
+Right rows stay as long as a waiting left row has them in its interval. Where left rows arrive slowly, or not at all,
+that would be without end: then all waiting left rows are answered over the right rows so far, these answers are stored,
 and the right rows that no row to come can see are dropped (`DeferredPath.fold`).
+
+In a bucket on Spark the caller knows which rows expire, and requests the answers (`AskedPath`)::
+
+    slice ─▶ rows are inserted                  `answers` of left rows ─▶ tables
 """
 
 from __future__ import annotations
@@ -29,22 +33,24 @@ from slidejoin.operator.deferred.kernels.intervals import begin_intervals, end_i
 from slidejoin.operator.deferred.nearest import NearestAnswers
 from slidejoin.operator.window.departures import departures_of
 from slidejoin.plan.deferred import NearestRule
+from slidejoin.plan.window_term import CountScope, displacing, first_seen
 from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.rows.stored_tables import int64s
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.arrival import Clock
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.parts import JoinParts
+    from slidejoin.rows.payload import Payload
     from slidejoin.sides import Side
     from slidejoin.stored import StoredValue
 
-__all__ = ["DeferredPath", "answers_of", "insert_rows"]
+__all__ = ["AskedPath", "DeferredPath", "answers_of", "insert_rows"]
 
 FOLDED_FROM = 2
 """Right rows are folded once the window holds so many times the rows that it needs at even rates."""
@@ -250,3 +256,68 @@ def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:
     inverse = np.empty_like(order)
     inverse[order] = np.arange(order.size)
     return inverse
+
+
+NO_ROWS = np.empty(0, np.int64)
+
+
+class AskedPath:
+    """Inserts any slice of arrivals, and answers left rows of the window on request.
+
+    Right rows are those of the window: the caller stores them as long as a left row that waits may meet them.
+
+    Parameters
+    ----------
+    parts : JoinParts
+    """
+
+    def __init__(self, parts: JoinParts) -> None:
+        self._parts, self._answers = parts, answers_of(parts)
+
+    def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
+        """Insert the rows of a slice with ordinals from `first` on; nothing is emitted."""
+        self.insert(part, first)
+        yield from ()
+
+    def insert(self, part: Push, first: dict[Side, int]) -> None:
+        """Insert the rows of a slice with ordinals from `first` on."""
+        insert_rows(self._parts, part, first)
+
+    def answers(self, rows: NDArray[np.int64]) -> Generator[pa.Table]:
+        """Yield the answers of left rows, (n,) int64 ordinals, ascending, in bounded tables."""
+        for left in self._parts_of(rows):
+            yield from self._answers.tables(left, None)
+
+    def partial(self, rows: NDArray[np.int64]) -> Generator[pa.Table]:
+        """Yield what these left rows have among the right rows here, where they have more elsewhere.
+
+        Nearest matches are as in answers; of aggregates there are states, see `aggregate_states`.
+        """
+        answers = self._answers
+        for left in self._parts_of(rows):
+            yield from answers.tables(left, None) if isinstance(answers, NearestAnswers) else answers.partial(left)
+
+    def _parts_of(self, rows: NDArray[np.int64]) -> Iterator[Intervals]:
+        left, most = self._intervals(rows), self._answers.most_rows
+        for first in range(0, rows.size, most):
+            yield left.part(first, first + most)
+
+    def _intervals(self, rows: NDArray[np.int64]) -> Intervals:
+        """Return which right rows each left row meets: of a time window all, of which the time scope is a term."""
+        right, scope = self._parts.windows["right"], self._parts.plan.scope
+        if not isinstance(scope, CountScope):
+            return Intervals(rows, np.full(rows.size, right.first), np.full(rows.size, right.rows_seen))
+        numbers, window = (scope.ordinal, scope.seen), scope.window
+        taken = self._parts.windows["left"].payload.take(numbers, rows)
+        ordinals, seen = (np.asarray(column).astype(np.int64) for column in taken.columns)
+        others, others_seen = _columns(right.payload, numbers)
+        # From the first one that the row saw as it arrived, to the last one that arrived before the row expired.
+        since = np.searchsorted(others, first_seen(window, "right", seen))
+        until = np.searchsorted(others_seen, displacing(window, "left", ordinals), side="right")
+        return Intervals(rows, right.first + since, right.first + until)
+
+
+def _columns(payload: Payload, names: Sequence[str]) -> list[NDArray[np.int64]]:
+    """Return columns of numbers of all rows, (rows,) each."""
+    tables = [piece.table for piece in payload]
+    return [np.concatenate([NO_ROWS, *(np.asarray(table.column(name)) for table in tables)]) for name in names]

@@ -1,4 +1,4 @@
-"""Arrival order over many streams: how the rows of a push are ordered, and which of them are late."""
+"""Arrival order over many streams: how the rows of a push are ordered and cut, and which of them are late."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.operator.ingest.arrival import NO_TIME, numbers
 from slidejoin.operator.ingest.ingest import columns_of
+from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.plan.window_term import saturating_add
 from slidejoin.rows.held_types import held
 from slidejoin.rows.reorder import rows_at
-from slidejoin.rows.widths import in_one_chunk
+from slidejoin.rows.widths import SLICE, chunked, in_one_chunk, widths_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     import pyarrow as pa
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from slidejoin.plan.multiway.multi_plan import MultiPlan
 
-__all__ = ["ArrivedRows", "MultiClock", "MultiPush", "take_rows"]
+__all__ = ["ArrivedRows", "MultiClock", "MultiPush", "slices_of", "take_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,36 @@ class MultiPush:
         for number, one in enumerate(self.streams):
             owners[one.ranks] = number
         return owners
+
+
+SMALLEST_SLICE = 1 << 11
+
+
+def slices_of(plan: MultiPlan, push: MultiPush) -> Iterator[MultiPush]:
+    """Cut a push into slices of its arrival order, of no more rows than the windows hold: they are inserted at once."""
+    if not push.rows:
+        return
+    step = LARGEST_SLICE
+    if plan.spec.counted:
+        step = min(max(sum(window.right for window in plan.spec.windows), SMALLEST_SLICE), step)  # type: ignore[misc]  # of rows
+    else:
+        step = min(max(_at_once(plan, push), SMALLEST_SLICE), step)
+    if any(map(chunked, (one.table for one in push.streams))):
+        # Tables too large for one Arrow array a column are small enough in slices.
+        widest = sum(widths_of(one.table).nbytes for one in push.streams)
+        step = max(min(step, push.rows * SLICE.nbytes // (4 * max(widest, 1))), 1)
+    for first in range(0, push.rows, step):
+        part = push.between(first, min(first + step, push.rows))
+        yield type(part)(
+            tuple(type(one)(in_one_chunk(one.table), one.ranks, one.times) for one in part.streams), part.rows
+        )
+
+
+def _at_once(plan: MultiPlan, push: MultiPush) -> int:
+    """Return how many of the rows the windows of all streams hold at once, as far as their event times say."""
+    times = [one.times for one in push.streams if one.times is not None and one.times.size]
+    span = max(int(own.max()) for own in times) - min(int(own.min()) for own in times)
+    return push.rows * sum(scope.right_length for scope in plan.scopes) // max(span, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Chains of probes: the rows of a stretch of the arrival order produce their combinations, stream after stream.
 
 The rows of each stream probe the other streams in an order of their own, see `slidejoin.operator.multiway.orders`. What
-a step finds probes the next stream at once, part by part, so that no more than a table's rows of each step are held.
+a step matches probes the next stream at once, part by part, so that no more than a table's rows of each step are held.
+
+Threads take the stretches of a slice; what these produce is merged into one order.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.operator.multiway.kernels.widening import count_before
 from slidejoin.operator.multiway.partial import Partial
 from slidejoin.operator.multiway.probing import Prober, SeenRows
 from slidejoin.predicate.expression.streams import wide_name
@@ -23,11 +26,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.operator.multiway.arrivals import ArrivedRows
+    from slidejoin.operator.multiway.arrivals import ArrivedRows, MultiPush
     from slidejoin.operator.multiway.figures import StepFigures
     from slidejoin.plan.multiway.multi_plan import MultiPlan
 
-__all__ = ["Chains", "Combinations", "Stretch", "producing_rows"]
+__all__ = ["Chains", "Combinations", "Stretch", "merged", "producing_rows", "stretch_of", "stretches_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +176,65 @@ def producing_rows(plan: MultiPlan, own: ArrivedRows, stream: int) -> NDArray[np
     name = plan.spec.streams[stream]
     columns = {wide_name(name, column): own.table.column(column) for column in own.table.column_names}
     return np.flatnonzero(truth(plan.own[stream], ColumnsBySide({"left": columns}), own.rows))
+
+
+SMALLEST_STRETCH = 1 << 13
+"""Rows of a stretch that are worth a thread."""
+
+LARGEST_STRETCH = 1 << 16
+
+END = np.iinfo(np.int64).max
+
+
+def stretches_of(rows: int, threads: int) -> list[tuple[int, int]]:
+    """Cut so many arrivals of a slice into stretches for threads: the first and behind the last one of each."""
+    size = min(max(-(-rows // threads), SMALLEST_STRETCH), LARGEST_STRETCH)
+    return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
+
+
+def stretch_of(push: MultiPush, first: Sequence[int], begin: int, end: int) -> Stretch:
+    """Return the arrivals begin…end-1 of a slice, whose rows have ordinals from `first` on. O(end - begin)."""
+    streams, ordinals, before = push.between(begin, end).streams, [], []
+    for whole, own, start in zip(push.streams, streams, first, strict=True):
+        counts = np.empty(end - begin + 1, np.int64)
+        count_before(own.ranks, start + int(np.searchsorted(whole.ranks, begin)), counts)
+        ordinals.append(int(counts[0]))
+        before.append(counts)
+    return Stretch(streams, tuple(ordinals), tuple(first), tuple(before), end - begin)
+
+
+def merged(chains: Chains, stretch: Stretch, order: str) -> Iterator[Combinations]:
+    """Yield what all streams' rows of a stretch produce, in bounded parts.
+
+    Each stream's chain yields its combinations by producer, in arrival order. So what lies before the last producer of
+    the slowest chain is complete, and what that one has yielded so far may follow. For ``strict`` the combinations of a
+    producer stay together; without a promised order parts are yielded as they are produced.
+    """
+    open_chains = {stream: chains.found(stretch, stream) for stream, own in enumerate(stretch.streams) if own.rows}
+    if order == "none":
+        for chain in open_chains.values():
+            yield from chain
+        return
+    waiting: dict[int, list[Combinations]] = {stream: [] for stream in open_chains}
+    # The rank up to which a stream's combinations have been produced; more of the row at that place may follow.
+    reached = dict.fromkeys(open_chains, -1)
+    while open_chains or any(waiting.values()):
+        slowest = min(reached.values())
+        for stream in [one for one in open_chains if reached[one] == slowest]:
+            part = next(open_chains[stream], None)
+            if part is None:
+                del open_chains[stream]
+                reached[stream] = END
+            else:
+                waiting[stream].append(part)
+                reached[stream] = int(part.ranks[-1])
+        slowest = min(reached.values())
+        ready = []
+        for parts in waiting.values():
+            if parts:
+                own = Combinations.together(parts)
+                cut = int(np.searchsorted(own.ranks, slowest, side="left" if order == "strict" else "right"))
+                ready += [own.at(slice(0, cut))] if cut else []
+                parts[:] = [own.at(slice(cut, None))] if cut < len(own) else []
+        if ready:
+            yield Combinations.together(ready)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.operator.multiway.gathering import gathered
+from slidejoin.operator.multiway.stream_window import gathered
 from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.rows.widths import Widths, widths_of
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.operator.multiway.gathering import gathered
 from slidejoin.operator.multiway.kernels.widening import rank_probes
+from slidejoin.operator.multiway.stream_window import gathered
 from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
 from slidejoin.operator.probe_candidates import candidates_of, written
 from slidejoin.plan.multiway.multi_plan import NOTHING

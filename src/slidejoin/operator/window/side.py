@@ -1,4 +1,4 @@
-"""The window of one side: insert rows into its index and store, and expire them. Both sides use this class."""
+"""The window of one side: compute keys, insert rows into index and payload, expire them. Both sides use this class."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from slidejoin.index.factory import Keyspace, make_index
 from slidejoin.index.protocol import Occupancy
 from slidejoin.operator.window.distances import Distances
 from slidejoin.operator.window.matched_rows import MatchedRows
-from slidejoin.operator.window.row_keys import term_keys
 from slidejoin.plan.closed_ranges import ClosedLayout
+from slidejoin.plan.key_layout import TermKeys
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Index, SealedPart
     from slidejoin.operator.window.distances import Found
     from slidejoin.plan.index_terms import IndexTerms
-    from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
+    from slidejoin.plan.key_layout import Extent, KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["LARGEST_SLICE", "SideWindow", "too_far"]
+__all__ = ["LARGEST_SLICE", "SideWindow", "term_keys", "too_far"]
 
 LARGEST_SLICE = 1 << 18
 """Rows of both sides that are inserted before their probes."""
@@ -63,6 +63,26 @@ def too_far(span: int, rows: int) -> bool:
     A few old rows would keep the places of all newer ones, and positions can distinguish `LONGEST` rows.
     """
     return span > min(FARTHEST * (rows + LARGEST_SLICE), LONGEST)
+
+
+def term_keys(plan: Plan, side: Side, table: pa.Table) -> TermKeys:
+    """Compute the keys of a side's rows, and which rows can match at all."""
+    if plan.branches:
+        found = [term_keys(part, side, table) for part in plan.branches]
+        branches = tuple(keys._replace(inexact=plan.counted(number, keys.inexact)) for number, keys in enumerate(found))
+        return TermKeys((), None, frozenset().union(*(keys.inexact for keys in branches)), table.num_rows, branches)
+    columns = by_name(table)
+    kept = plan.bound.prefilter(side, columns)
+    values = []
+    inexact = set()
+    for number, term in zip(plan.numbers, plan.terms, strict=True):
+        key = term.key(side, columns)
+        if key.valid is not None:
+            kept = key.valid if kept is None else kept & key.valid
+        if not key.exact:
+            inexact.add(number)
+        values.append(key.values)
+    return TermKeys(tuple(values), kept, frozenset(inexact), table.num_rows)
 
 
 class SideWindow:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from slidejoin.errors import StateError
 from slidejoin.operator.deferred.aggregate_states import loaded_states, results_of, state_schema
-from slidejoin.operator.deferred.nearest import nearest_first
+from slidejoin.operator.deferred.nearness import nearest_first
 from slidejoin.plan.deferred import AggregateRule, NearestRule
 from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.rows.arrow_buffers import by_name

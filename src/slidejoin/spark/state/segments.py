@@ -17,7 +17,7 @@ import pyarrow as pa
 from slidejoin.errors import StateError
 from slidejoin.index.factory import mapped, sealed
 from slidejoin.operator.window.distances import Distances, distances_from, distances_to
-from slidejoin.operator.window.row_keys import term_keys
+from slidejoin.operator.window.side import term_keys
 from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
