@@ -27,7 +27,7 @@ from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.plan import make_plan
 from slidejoin.rows.arrow_buffers import values_in
 from slidejoin.sides import SIDES
-from slidejoin.spark.job.grids import cut, square_enough
+from slidejoin.spark.job.buckets import cut, square_enough
 from slidejoin.spark.job.strategies import BANDS_A_CELL, choose_strategy
 from slidejoin.spark.route.routing import route
 from slidejoin.spark.state.blocks import open_block, to_block

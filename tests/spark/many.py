@@ -17,7 +17,7 @@ from slidejoin.spark.driver.streams_operator import streams_spec
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.key_classes import classes_of
 from slidejoin.spark.metrics.figures import Figures
-from slidejoin.spark.route.pack_streams import pack_streams
+from slidejoin.spark.route.pack import pack_streams
 from slidejoin.spec.multi_spec import make_multi_spec
 from tests.multi_oracle import MultiOracle, Within
 from tests.spark.feeds import SECOND, Clock, Row, table_of

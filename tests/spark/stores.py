@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from slidejoin.spark.bucket.counts import sum_counts
 from slidejoin.spark.bucket.first_partners import output_once
 from slidejoin.spark.bucket.join_bucket import join_bucket
-from slidejoin.spark.bucket.partial_answers import answered
+from slidejoin.spark.bucket.left_answers import answered
 from slidejoin.spark.bucket.scattered_rows import gathered
 from slidejoin.spark.driver import assembly
 from slidejoin.spark.driver.binding import bound_to

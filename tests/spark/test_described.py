@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.errors import StateError
 from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.state.bucket_state import differences
 from slidejoin.spark.state.described import _schema, spec_from_state, with_buckets
-from slidejoin.spark.state.differences import differences
 from tests.spark.stores import wire
 
 if TYPE_CHECKING:

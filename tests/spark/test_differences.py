@@ -8,7 +8,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark.state.differences import differences
+from slidejoin.spark.state.bucket_state import differences
 from tests.spark.stores import Query, wire
 
 if TYPE_CHECKING:

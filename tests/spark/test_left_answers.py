@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark.bucket.partial_answers import answered as put_together
+from slidejoin.spark.bucket.left_answers import answered as put_together
 from tests.oracle import Aggregates, CountScope, Instant, Nearest, Oracle, TimeScope
 from tests.spark.feeds import SECOND, Row, oracle_row
 from tests.spark.stores import Query, apply_changes, changes, wire

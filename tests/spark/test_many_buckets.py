@@ -15,7 +15,7 @@ from slidejoin.errors import StateError
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
 from slidejoin.spark.job.key_classes import classes_of
 from slidejoin.spark.job.streams_spec import StreamsSpec
-from slidejoin.spark.route.pack_streams import places_of
+from slidejoin.spark.route.pack import places_of
 from slidejoin.spec.multi_spec import make_multi_spec
 from tests.multi_oracle import Last, MultiOracle
 from tests.spark.feeds import SECOND, Row

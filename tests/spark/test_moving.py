@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import StateError
-from slidejoin.spark.bucket.adoption import LastBatch, adopt_bucket, adopt_home
-from slidejoin.spark.bucket.moved_rows import FormerBucket, move_rows
+from slidejoin.spark.bucket.adoption import FormerBucket, LastBatch, adopt_bucket, adopt_home, move_rows
 from slidejoin.spark.route.sequencing import begin_at
 from slidejoin.spark.state.bucket_state import Manifest
 from slidejoin.spark.state.described import spec_from_state, with_buckets

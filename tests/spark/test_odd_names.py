@@ -9,8 +9,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import slidejoin as sj
 from slidejoin.errors import PredicateError
-from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spark.driver.event_time import marked, marks_of
+from slidejoin.spark.job.column_names import quoted
 from tests.spark.feeds import SECOND, Feed, Row
 
 if TYPE_CHECKING:

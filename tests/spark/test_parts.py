@@ -16,7 +16,7 @@ import pytest
 from pyspark import cloudpickle
 
 from slidejoin.errors import StateError
-from slidejoin.spark.bucket.result_frames import result_batches, to_frame
+from slidejoin.spark.bucket.results import result_batches, to_frame
 from slidejoin.spark.bucket.tasks import JoinTask, pack_task
 from slidejoin.spark.job import checks, workers
 from slidejoin.spark.job.workers import default_folder
@@ -153,7 +153,7 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
     code = f"import pickle, sys; pickle.loads({tasks!r}); print({listed})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     rooms = ["slidejoin.runtime", "slidejoin.spark.bucket", "slidejoin.spark.job"]
-    rooms += [f"slidejoin.runtime.{name}" for name in ("file_locks", "own_folders", "processes")]
+    rooms += [f"slidejoin.runtime.{name}" for name in ("own_folders", "processes")]
     names = sorted(
         [
             "slidejoin",

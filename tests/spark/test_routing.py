@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.plan.plan import make_plan
 from slidejoin.sides import SIDES, Side
-from slidejoin.spark.job.buckets import bucket_ids, partition_of
+from slidejoin.spark.job.buckets import bucket_ids, partition_of, square_enough
 from slidejoin.spark.job.checks import SparkJoinError
-from slidejoin.spark.job.grids import square_enough
 from slidejoin.spark.job.join_spec import LEFT_ROLE, RIGHT_ROLE
 from slidejoin.spark.job.strategies import BANDS_A_CELL, Strategy, choose_strategy
 from slidejoin.spark.route.pack import pack

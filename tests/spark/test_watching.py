@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import slidejoin as sj
-from slidejoin.spark.metrics.side_times import SideTimes
-from slidejoin.spark.metrics.watch import JoinProgress, progresses
+from slidejoin.spark.metrics.watch import JoinProgress, SideTimes, progresses
 from tests.spark.feeds import Clock, Feed, Row, expected, finish
 from tests.spark.scenarios import LATENESS, LENGTH, rich_batches
 from tests.spark.stores import Query, wire

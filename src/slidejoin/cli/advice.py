@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.errors import ConfigError
 from slidejoin.sides import SIDES
-from slidejoin.spark.driver.column_names import quoted
+from slidejoin.spark.job.column_names import quoted
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:

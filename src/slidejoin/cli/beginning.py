@@ -19,7 +19,7 @@ from slidejoin.errors import ConfigError, PredicateError, nearest
 from slidejoin.predicate import columns_of, left, right, to_sql
 from slidejoin.predicate.python import as_predicate
 from slidejoin.sides import SIDES
-from slidejoin.spark.driver.column_names import quoted as in_backticks
+from slidejoin.spark.job.column_names import quoted as in_backticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -262,7 +262,7 @@ def _batch(progress: Mapping[str, Any], lost: LostRows) -> BatchProgress:
 def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - slow to load
 
-    from slidejoin.spark.driver.column_names import quoted  # noqa: PLC0415 - belongs to an extra
+    from slidejoin.spark.job.column_names import quoted  # noqa: PLC0415 - belongs to an extra
 
     told: dict[str, Observation] = {}
     case_sensitive = str(spark.conf.get(CASE)).lower() == "true"

@@ -19,7 +19,7 @@ import pyarrow as pa
 from slidejoin.cli.paths import absolute, expanded, files_below, has_scheme
 from slidejoin.cli.written import toml_value
 from slidejoin.errors import ConfigError
-from slidejoin.spark.driver.column_names import quoted as in_backticks
+from slidejoin.spark.job.column_names import quoted as in_backticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,8 +19,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slidejoin.spark.driver.explain import JoinExplanation, explain_join
-    from slidejoin.spark.driver.explain_streams import StreamsExplanation
+    from slidejoin.spark.driver.explain import JoinExplanation, StreamsExplanation, explain_join
     from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo, SegmentInfo, inspect_state
     from slidejoin.spark.driver.multi_join import multi_join
     from slidejoin.spark.driver.repartition import repartition_state
@@ -59,7 +58,7 @@ _HOME |= {
     "advised_settings": "job.settings",
 }
 _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "driver.explain")
-_HOME["StreamsExplanation"] = "driver.explain_streams"
+_HOME["StreamsExplanation"] = "driver.explain"
 _HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "metrics.watch")
 
 

@@ -1,15 +1,24 @@
-"""A bucket that begins with rows of another checkpoint: no rows come, nothing is output, all that it has is written.
+"""A join's rows on their way from the buckets of one checkpoint to those of another one.
 
-The rows were routed anew before, see `slidejoin.spark.route.anew`, and lie in files, one for each bucket and stream.
-The bucket's manifest says that it was called in the last micro-batch of the other checkpoint, so that the query's next
-one continues from it.
+::
+
+    segments of a bucket ─▶ one copy of each row ─┐
+    segments of a bucket ─▶ one copy of each row ─┼─▶ its new buckets ─▶ files ─▶ state of each new bucket
+    segments of a bucket ─▶ one copy of each row ─┘
+
+Whether a row has matched, each of its copies knows for the bucket that it was in. Where a row may have partners in
+several buckets all copies are read, so that all new ones know the same. Files are one for each bucket and stream.
+
+A new bucket begins with these rows: no rows come, nothing is output, all that it has is written. Its
+manifest says that it was called in the last micro-batch of the other checkpoint, so that the query's next one continues
+from it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +28,18 @@ from slidejoin.plan.deferred import NearestRule
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.widths import TableLimit
 from slidejoin.sides import SIDES
+from slidejoin.spark.bucket.exchange import IDS, among
 from slidejoin.spark.bucket.micro_batch import marks_of
 from slidejoin.spark.bucket.unmatched_rows import DueRows, next_timer, pending_of
 from slidejoin.spark.job.join_spec import BATCH, HIDDEN, NUMBERS, plan_of
+from slidejoin.spark.route.anew import OneCopy, check_movable, placed_anew
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segments import oldest_in_role, roles_of, scope_of, stored_schema, streams_of, time_max
 from slidejoin.spark.state.tiers import LARGEST_BYTES
 from slidejoin.spark.state.variables import OUTPUT_IDS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -39,7 +50,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.state.lineage import Idle
     from slidejoin.spark.state.variables import Variables
 
-__all__ = ["LastBatch", "adopt_bucket", "adopt_home", "rows_file", "write_rows"]
+__all__ = ["FormerBucket", "LastBatch", "adopt_bucket", "adopt_home", "move_rows"]
 
 SEGMENT = TableLimit(rows=1 << 62, nbytes=LARGEST_BYTES)
 MATCHED_AS: dict[Side, str] = {"left": "__slidejoin_matched_left", "right": "__slidejoin_matched_right"}
@@ -174,3 +185,84 @@ def _in_order(spec: SparkJoinSpec, plan: Plan, stream: Side, rows: pa.Table) -> 
 
 def _roles(spec: SparkJoinSpec, stream: Side) -> list[Side]:
     return [role for role in roles_of(plan_of(spec), stream) if role in spec.matched]
+
+
+class FormerBucket(NamedTuple):
+    """A bucket whose rows are moved: what it has, and where."""
+
+    manifest: Manifest
+    variables: Variables
+
+
+def move_rows(
+    former: SparkJoinSpec, made: SparkJoinSpec, buckets: Mapping[int, FormerBucket], folder: str
+) -> dict[Side, int]:
+    """Write the rows of all buckets into files for the new ones.
+
+    Parameters
+    ----------
+    former, made : SparkJoinSpec
+        The join as it was, and with its new buckets.
+    buckets : dict from int to FormerBucket
+        By their ids.
+    folder : str
+        For the files.
+
+    Returns
+    -------
+    dict from side to int
+        How many rows of each stream are there, a copy in each bucket counted.
+
+    Raises
+    ------
+    StateError
+        If the state is damaged, or rows of one join cannot go on as those of the other.
+    """
+    check_movable(former, made)
+    partners = _Partners(former)
+    if former.scattered and former.matched:
+        for _, _, rows, matched in _segments(former, buckets):
+            partners.note(rows, matched)
+    copies = {stream: OneCopy(former, stream) for stream in streams_of(plan_of(former))}
+    numbers = {bucket: number for number, bucket in enumerate(former.buckets)}
+    written = dict.fromkeys(copies, 0)
+    for place, (bucket, stream, rows, matched) in enumerate(_segments(former, buckets)):
+        chosen = copies[stream].among(rows, numbers[bucket])
+        bits = {role: found[chosen] for role, found in partners.found(rows, matched).items()}
+        for number, its, known in placed_anew(made, stream, rows.filter(pa.array(chosen)), bits):
+            write_rows(made, rows_file(folder, made.buckets[number], stream, place), stream, its, known)
+            written[stream] += its.num_rows
+    return written
+
+
+def _segments(
+    spec: SparkJoinSpec, buckets: Mapping[int, FormerBucket]
+) -> Iterator[tuple[int, Side, pa.Table, dict[Side, NDArray[np.bool_]]]]:
+    """Yield the segments of all buckets, oldest first in each: bucket, stream, rows, and which have matched."""
+    plan = plan_of(spec)
+    for bucket, (manifest, variables) in buckets.items():
+        state = BucketState(variables, bucket, 0)
+        for stream in streams_of(plan):
+            roles = [role for role in roles_of(plan, stream) if role in spec.matched]
+            for entry in manifest.entries[stream]:
+                rows = state.read(entry, stream, stored_schema(plan, stream))
+                yield bucket, stream, rows, state.matched(entry, stream, roles) if roles else {}
+
+
+class _Partners:
+    """Which rows have a partner in any bucket, where each bucket knows of its own alone."""
+
+    def __init__(self, spec: SparkJoinSpec) -> None:
+        self._ids: dict[Side, list[pa.Table]] = {role: [] for role in spec.matched if spec.scattered}
+
+    def note(self, rows: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]) -> None:
+        """Note what a segment says."""
+        for role, found in matched.items():
+            self._ids[role].append(rows.select(IDS.names).filter(pa.array(found)))
+
+    def found(self, rows: pa.Table, matched: dict[Side, NDArray[np.bool_]]) -> dict[Side, NDArray[np.bool_]]:
+        """Return which rows of a segment have a partner, by all segments."""
+        if not self._ids:
+            return matched
+        known = {role: pa.concat_tables(self._ids[role]) for role in matched}
+        return {role: found | among(rows, known[role]) for role, found in matched.items()}

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.spark.bucket.first_partners import with_ids
+from slidejoin.spark.bucket.results import latest_times, result_rows, rows_with_time
 from slidejoin.spark.job.join_spec import AT_HOME, PLACE
-from slidejoin.spark.job.results import latest_times, result_rows, rows_with_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

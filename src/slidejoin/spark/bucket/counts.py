@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.rows.gather import taken
-from slidejoin.spark.job.results import result_rows
+from slidejoin.spark.bucket.results import result_rows
 from slidejoin.spark.state.blocks import FRAME
 
 if TYPE_CHECKING:

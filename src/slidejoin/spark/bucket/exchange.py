@@ -16,9 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from slidejoin.predicate.truth.hashes import mix
-from slidejoin.spark.job.grids import bucket_of
-from slidejoin.spark.job.join_spec import BATCH, ROW_ID
-from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.buckets import bucket_of
+from slidejoin.spark.job.join_spec import BATCH, MATCH_TIME, ROW_ID
 from slidejoin.spark.state.blocks import FRAME, canonical, to_block
 
 if TYPE_CHECKING:

@@ -23,12 +23,11 @@ from slidejoin.spark.bucket.late_output import LateOutput
 from slidejoin.spark.bucket.left_answers import answer_frames, arriving, due_ordinals, oldest_needed
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.micro_batch import judged, micro_batch_of
-from slidejoin.spark.bucket.result_frames import to_frame
+from slidejoin.spark.bucket.results import result_rows, to_frame, with_late_side
 from slidejoin.spark.bucket.scattered_rows import pair_frame
 from slidejoin.spark.bucket.unmatched_rows import EVERYTHING, due_rows, next_timer, unmatched_frames
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import plan_of
-from slidejoin.spark.job.results import result_rows, with_late_side
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.metrics.figures import Figures
 from slidejoin.spark.state.blocks import FRAME

@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import by_name, values_in
-from slidejoin.spark.bucket.result_frames import to_frame
-from slidejoin.spark.job.join_spec import JUDGED_ONLY, LATE_HOME, NO_LATE_HOME, plan_of
-from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
+from slidejoin.spark.bucket.results import to_frame
+from slidejoin.spark.job.join_spec import JUDGED_ONLY, LATE_HOME, LATE_SIDE, MATCH_TIME, NO_LATE_HOME, plan_of
 from slidejoin.spark.state.blocks import FRAME
 from slidejoin.spark.state.segments import scope_of
 

@@ -1,4 +1,11 @@
-"""The rows of one micro-batch for a bucket: decode the blocks, drop late rows, track the progress of each side."""
+"""The rows of one micro-batch for a bucket: decode the blocks, drop late rows, track the progress of each side.
+
+Of inputs that are the output of another stateful operator all rows would be late: an aggregation in append mode outputs
+a window when the watermark has passed its end, an outer join an unmatched row when the watermark has passed its time.
+As in Spark's own operators, these rows are judged by the watermark of the micro-batch before: rows were last expired
+by that one, so the window is still complete for them. Rows that come directly from a source are judged by the current
+watermark.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
-from slidejoin.spark.bucket.late_rows import without_late
-from slidejoin.spark.job.join_spec import BATCH, NUMBERS, OVER, PLACE, TICKS_A_MILLISECOND
+from slidejoin.spark.job.join_spec import BATCH, NUMBERS, OVER, PLACE, TICKS_A_MILLISECOND, plan_of
 from slidejoin.spark.route.pack import CODES, NOTHING
 from slidejoin.spark.route.sequencing import Totals, told
 from slidejoin.spark.state.blocks import open_block
+from slidejoin.spark.state.segments import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,3 +141,28 @@ def _with_batch(spec: SparkJoinSpec, side: Side, table: pa.Table, batch: int) ->
     if BATCH not in spec.schema(side).names:
         return table
     return table.append_column(BATCH, pa.array(np.full(table.num_rows, batch)))
+
+
+def without_late(
+    spec: SparkJoinSpec, rows: dict[Side, pa.Table], marks: dict[Side, int] | None, figures: Figures
+) -> dict[Side, pa.Table]:
+    """Drop and count late rows of the sides that come directly from a source.
+
+    Parameters
+    ----------
+    marks : dict, optional
+        The watermark as the micro-batch began, in ticks; None if there was none.
+    """
+    if marks is None:
+        return rows
+    scope = scope_of(plan_of(spec))
+    kept = dict(rows)
+    for side in rows.keys() - spec.derived:
+        ticks, valid = scope.ticks(side, by_name(rows[side]))
+        late = ticks < marks[side]
+        if valid is not None:
+            late &= valid
+        if late.any():
+            kept[side] = rows[side].filter(pa.array(~late))
+            figures.late_rows += int(late.sum())
+    return kept

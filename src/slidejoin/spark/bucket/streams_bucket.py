@@ -22,10 +22,9 @@ from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.multi_operator import MultiOperator
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.spark.bucket.limits import Room
-from slidejoin.spark.bucket.result_frames import to_frame
+from slidejoin.spark.bucket.results import result_rows, to_frame
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import TICKS_A_MILLISECOND
-from slidejoin.spark.job.results import result_rows
 from slidejoin.spark.job.streams_spec import streams_plan_of
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.state.blocks import FRAME, open_block
@@ -82,7 +81,7 @@ def streams_bucket(
     watermark = after
     if spec.derived:
         # Rows of another stateful operator are judged by the watermark of the micro-batch before, those that come
-        # directly from a source by this one's, see `slidejoin.spark.bucket.late_rows`.
+        # directly from a source by this one's, see `slidejoin.spark.bucket.micro_batch`.
         rows = _in_time(spec, plan, rows, after, figures)
         before = manifest.watermark
         watermark = before * TICKS_A_MILLISECOND if before is not None and before > 0 else None

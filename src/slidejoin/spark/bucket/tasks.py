@@ -110,7 +110,7 @@ def pack_rows(
     task, join = TaskContext.get(), join_spec_of(spec)
     number = 0 if task is None else task.partitionId()
     if isinstance(join, StreamsSpec):
-        from slidejoin.spark.route.pack_streams import pack_streams
+        from slidejoin.spark.route.pack import pack_streams
 
         yield from pack_streams(join, join.streams.index(stream), batches, number)
         return
@@ -378,7 +378,7 @@ def gather_task(spec: bytes, cache: str | None) -> Callable[[Iterator[pa.RecordB
 
     def gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ready(cache)
-        from slidejoin.spark.bucket.partial_answers import answered
+        from slidejoin.spark.bucket.left_answers import answered
         from slidejoin.spark.bucket.scattered_rows import gathered
 
         join = _of_two(spec, "rows without a partner, and no answers of left rows")
@@ -392,7 +392,7 @@ def rows_task(schema: pa.Schema, cache: str | None) -> Callable[[Iterator[pa.Rec
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ready(cache)
-        from slidejoin.spark.bucket.result_frames import result_batches
+        from slidejoin.spark.bucket.results import result_batches
 
         yield from result_batches(schema, batches)
 

@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType, UserDefinedType
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import (
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    UserDefinedType,
+    YearMonthIntervalType,
+)
 
 from slidejoin.errors import PredicateError, SchemaError, nearest
 from slidejoin.operator.ingest.order_by import sort_values_of
@@ -45,19 +53,19 @@ from slidejoin.spark.bucket.tasks import (
 )
 from slidejoin.spark.driver.binding import arrow_schema, schema_of
 from slidejoin.spark.driver.collations import check_collations
-from slidejoin.spark.driver.column_names import folds_names, quoted
-from slidejoin.spark.driver.column_types import check_type
+from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.column_names import folds_names, quoted, task_column
 from slidejoin.spark.job.join_spec import (
     AT_HOME,
     HIDDEN,
+    LATE_SIDE,
+    MATCH_TIME,
     MATCHED,
     OVER,
     PLACE,
     ROW_ID,
     SparkJoinSpec,
 )
-from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
-from slidejoin.spark.job.task_columns import task_column
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
 from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.window import TimeWindow
@@ -297,7 +305,40 @@ def check_columns(frame: DataFrame, whose: str, names: Iterable[str]) -> None:
         if columns.count(one_name(name, fold=fold)) > 1:
             msg = f"{whose} has more than one column named {name!r} for Spark; rename all but one of them"
             raise PredicateError(msg)
-        check_type(frame, whose, name)
+        _check_type(frame, whose, name)
+
+
+def _check_type(frame: DataFrame, whose: str, name: str) -> None:
+    """Check that a column that a join reads is of a type that Spark passes to Python.
+
+    `whose` is the input in words, such as "the left side".
+
+    Raises
+    ------
+    SparkJoinError
+        For intervals of months and of the calendar, and structs without fields or with two of one name, at any depth.
+    """
+    kind = frame.schema[name].dataType
+    try:
+        arrow = to_arrow_type(kind, timezone="UTC", error_on_duplicated_field_names_in_struct=True)
+    except Exception:  # noqa: BLE001 - whatever Spark says of a type that Arrow does not have
+        arrow = None
+    if arrow is None or _has_empty_struct(arrow):
+        how = ""
+        if isinstance(kind, YearMonthIntervalType):
+            sql = f"cast(cast({quoted(name)} AS interval month) AS int)"
+            how = f", or make months of it before: df.withColumn({name!r}, F.expr({sql!r}))"
+        msg = (
+            f"column {name!r} of {whose} is {kind.simpleString()}, which cannot pass to Python and back; leave it out "
+            f"with select={how}"
+        )
+        raise SparkJoinError(msg)
+
+
+def _has_empty_struct(kind: pa.DataType) -> bool:
+    """Tell whether there is a struct without fields in a type, which the state cannot keep."""
+    fields = [kind.field(number).type for number in range(kind.num_fields)]
+    return (pa.types.is_struct(kind) and not fields) or any(map(_has_empty_struct, fields))
 
 
 def pipeline(frames: dict[Side, DataFrame], spec: SparkJoinSpec, result: StructType) -> DataFrame:
@@ -346,7 +387,7 @@ def row_type(spec: SparkJoinSpec | StreamsSpec, result: StructType) -> StructTyp
 
 
 def opened(rows: DataFrame, spec: SparkJoinSpec | StreamsSpec, result: StructType) -> DataFrame:
-    """Return result rows that have left their buckets, see `slidejoin.spark.bucket.result_frames`."""
+    """Return result rows that have left their buckets, see `slidejoin.spark.bucket.results`."""
     return rows if spec.nested is None else rows.mapInArrow(rows_task(spec.nested, spec.cache), result)
 
 

@@ -37,9 +37,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from slidejoin.predicate.expression.expr import And, Arithmetic, Column, Compare, Literal, columns_of
 from slidejoin.predicate.expression.streams import placed, stream_and_name
-from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spark.driver.stream_join import stream_join
-from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.column_names import quoted
+from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spark.job.strategies import choose_strategy
 from slidejoin.spec.window import Span, TimeWindow
 

@@ -14,8 +14,8 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
 from slidejoin.plan.output_schema import named
 from slidejoin.predicate.expression.expr import Column, Compare, IsNull, rewritten
-from slidejoin.spark.driver.column_names import folds_names, quoted
 from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.column_names import folds_names, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import TimestampType
 
 from slidejoin.errors import PredicateError, nearest
-from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.spark.job.column_names import quoted
 from slidejoin.spec.window import Span
 
 if TYPE_CHECKING:

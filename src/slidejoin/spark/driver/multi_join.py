@@ -16,7 +16,6 @@ from slidejoin.spark.driver.assembly import check_columns, check_order
 from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.driver.chain import chain_of, chained
 from slidejoin.spark.driver.collations import check_collations, with_keys
-from slidejoin.spark.driver.column_names import folds_names
 from slidejoin.spark.driver.event_time import check_time_column, marked
 from slidejoin.spark.driver.stream_join import buckets_of, check_order_by
 from slidejoin.spark.driver.streams_operator import as_one_operator, streams_spec
@@ -31,9 +30,10 @@ from slidejoin.spark.job.checks import (
     check_state_store,
     is_local,
 )
+from slidejoin.spark.job.column_names import folds_names
 from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
+from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spark.job.key_classes import classes_of
-from slidejoin.spark.job.results import MATCH_TIME
 from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spec.multi_spec import make_multi_spec
 from slidejoin.spec.window import TimeWindow

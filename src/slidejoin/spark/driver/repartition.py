@@ -29,19 +29,18 @@ import pyarrow.parquet as pq
 
 from slidejoin.arguments import shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError
-from slidejoin.spark.bucket.adoption import LastBatch
-from slidejoin.spark.bucket.moved_rows import FormerBucket, move_rows
+from slidejoin.spark.bucket.adoption import FormerBucket, LastBatch, move_rows
 from slidejoin.spark.bucket.tasks import AdoptHomeTask, AdoptTask, AdoptTotalsTask
 from slidejoin.spark.driver.assembly import TIMERS, TIMERS_BY_WATERMARK
-from slidejoin.spark.driver.checkpoint_files import (
+from slidejoin.spark.driver.checkpoints import (
     copy_operator,
     copy_without_state,
     kept_settings,
+    local_checkpoints,
     logs_of,
     move_operator,
     point_at,
 )
-from slidejoin.spark.driver.checkpoints import local_checkpoints
 from slidejoin.spark.driver.inspect import (
     HOMES,
     JOIN,
@@ -61,12 +60,12 @@ from slidejoin.spark.job.settings import CHANGELOG, PROVIDER, ROCKSDB, SHUFFLE
 from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spark.route.anew import check_movable
 from slidejoin.spark.state.described import spec_from_state, with_buckets
-from slidejoin.spark.state.offline import KeptVariables, write_out
+from slidejoin.spark.state.variables import KeptVariables, write_out
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-    from slidejoin.spark.driver.checkpoint_files import Logs
+    from slidejoin.spark.driver.checkpoints import Logs
     from slidejoin.spark.driver.inspect import CheckpointInfo, KeptJoin
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 

@@ -12,8 +12,6 @@ from slidejoin.sides import SIDES
 from slidejoin.spark.driver.assembly import check_names, check_order, pipeline, result_type, wired
 from slidejoin.spark.driver.binding import bound_to
 from slidejoin.spark.driver.collations import check_collations, with_keys
-from slidejoin.spark.driver.column_names import folds_names
-from slidejoin.spark.driver.column_types import compared_columns
 from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
@@ -27,8 +25,9 @@ from slidejoin.spark.job.checks import (
     is_local,
     shuffle_partitions,
 )
+from slidejoin.spark.job.column_names import compared_columns, folds_names
 from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
-from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.join_spec import make_join_spec

@@ -22,11 +22,10 @@ from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.spark.bucket.limits import BUCKET_BYTES, parse_bytes
 from slidejoin.spark.bucket.tasks import STREAMS, pack_task
 from slidejoin.spark.driver.assembly import CACHE_DIR, bucketed, check_columns, nested_schema, opened, row_type
-from slidejoin.spark.driver.column_names import quoted
 from slidejoin.spark.driver.event_time import DELAY
-from slidejoin.spark.job.results import MATCH_TIME
+from slidejoin.spark.job.column_names import quoted, task_column
+from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spark.job.streams_spec import StreamsSpec
-from slidejoin.spark.job.task_columns import task_column
 from slidejoin.spark.metrics.reporting import OBSERVE
 from slidejoin.spec.window import TimeWindow
 

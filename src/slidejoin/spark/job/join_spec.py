@@ -36,8 +36,10 @@ __all__ = [
     "HIDDEN",
     "JUDGED_ONLY",
     "LATE_HOME",
+    "LATE_SIDE",
     "LEFT_ROLE",
     "MATCHED",
+    "MATCH_TIME",
     "NO_LATE_HOME",
     "NUMBERS",
     "OVER",
@@ -52,6 +54,11 @@ __all__ = [
     "window_to_state",
 ]
 
+MATCH_TIME = "match_time"
+"""The column of a result of a time window that has the latest of a pair's event times."""
+
+LATE_SIDE = "late_side"
+"""The column that says of which side a late row is; NULL in all other rows."""
 
 LEFT_ROLE, RIGHT_ROLE = "__slidejoin_as_left", "__slidejoin_as_right"
 """In a self-join a row may act as left in one bucket and as right in another: these columns hold its roles here."""
@@ -131,7 +138,7 @@ class SparkJoinSpec:
     observed : bool
         Whether the figures of each bucket come with the result, for Spark to observe.
     derived : frozenset of str
-        Sides whose rows come out of another stateful operator, see `slidejoin.spark.bucket.late_rows`.
+        Sides whose rows come out of another stateful operator, see `slidejoin.spark.bucket.micro_batch`.
     emits_late : bool
         Whether late rows are rows of the result, see `slidejoin.spark.bucket.late_output`.
     how : str

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from slidejoin.arguments import shown
 from slidejoin.errors import nearest
+from slidejoin.spark.job.buckets import Grid, cut, square_enough
 from slidejoin.spark.job.checks import SparkJoinError
-from slidejoin.spark.job.grids import Grid, cut, square_enough
 from slidejoin.spec.join_options import STRATEGIES
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Strategy:
     spread : int
         Columns of the grid of each key or cell, and buckets used in each.
     homes : bool
-        Whether each row has one bucket that knows all of its partners, see `slidejoin.spark.route.homes`.
+        Whether each row has one bucket that knows all of its partners, see `slidejoin.spark.route.placing`.
     why : str
         The reason for it.
     """

@@ -42,7 +42,7 @@ class StreamsSpec:
     order_by : str or None
         The column that rows of count windows arrive by; None for time windows.
     derived : frozenset of str
-        Streams whose rows come out of another stateful operator, see `slidejoin.spark.bucket.late_rows`.
+        Streams whose rows come out of another stateful operator, see `slidejoin.spark.bucket.micro_batch`.
     nested
         As in `SparkJoinSpec`.
     """

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slidejoin.plan.window_term import TimeScope
 from slidejoin.sides import SIDES
-from slidejoin.spark.job.results import LATE_SIDE, MATCH_TIME
+from slidejoin.spark.job.join_spec import LATE_SIDE, MATCH_TIME
 from slidejoin.spark.metrics.reporting import COLUMN
 
 if TYPE_CHECKING:

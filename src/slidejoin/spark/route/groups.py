@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.predicate.truth.hashes import mix
-from slidejoin.spark.job.grids import bucket_of, parted
+from slidejoin.spark.job.buckets import bucket_of, parted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.predicate.ranges.terms import RangeTerm
     from slidejoin.sides import Side
-    from slidejoin.spark.job.grids import Grid
+    from slidejoin.spark.job.buckets import Grid
 
 __all__ = ["MOST_CELLS", "Groups", "cell_of", "reached", "turns_of"]
 

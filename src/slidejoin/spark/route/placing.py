@@ -1,4 +1,15 @@
-"""Rows copied to their buckets, with the hidden columns that say what a copy is for."""
+"""Rows copied to their buckets, with the hidden columns that say what a copy is for.
+
+Counts within one bucket need a home for every row, a bucket in which all of its possible partners are stored. A row's
+home is the bucket of its own key's cell, and it is copied to the homes of all partners that it may have. So its count
+needs no other bucket, and no shuffle after the join, at the cost of as many copies of left rows as of right ones::
+
+    left row   home: cell of its key     copied to: cells of the right keys that it matches
+    right row  home: cell of its key     copied to: cells of the left keys that it matches
+
+Cells of left keys and cells of right keys are numbered alike, so that where both sides compare the same quantity a
+row's home is among the cells of its partners.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.predicate.truth.hashes import mix
+from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.widths import Widths, widths_of
-from slidejoin.sides import SIDES
-from slidejoin.spark.job.grids import bucket_of, parted
+from slidejoin.sides import SIDES, other
+from slidejoin.spark.job.buckets import bucket_of, parted
 from slidejoin.spark.job.join_spec import (
     AT_HOME,
     JUDGED_ONLY,
@@ -22,8 +34,9 @@ from slidejoin.spark.job.join_spec import (
     ROW_ID,
     plan_of,
 )
-from slidejoin.spark.route.homes import with_homes
-from slidejoin.spark.route.routing import route
+from slidejoin.spark.job.strategies import cell_width
+from slidejoin.spark.route.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
+from slidejoin.spark.route.routing import equal_keys, route
 from slidejoin.spark.state.blocks import BLOCK
 
 if TYPE_CHECKING:
@@ -31,11 +44,57 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spark.job.strategies import Strategy
     from slidejoin.spark.route.routing import Routes
 
 __all__ = ["Placed", "copies_of", "routed"]
+
+
+def with_homes(
+    plan: Plan, strategy: Strategy, count: int, side: Side, table: pa.Table
+) -> tuple[NDArray[np.int64], dict[Side, NDArray[np.int64]], NDArray[np.bool_]]:
+    """Return where rows go, and which copy of each is at home, as `slidejoin.spark.route.placing.copies_of` does.
+
+    Returns
+    -------
+    copies : (k,) int64
+        The row's place times the number of buckets, and the bucket; row by row.
+    by_role : dict
+        Empty, as for every join that is no self-join.
+    at_home : (k,) bool
+        One of each row's.
+    """
+    columns, term, grid = by_name(table), plan.bound.terms[strategy.terms[0]], strategy.grid(count)
+    keys = term.key(side, columns)
+    equal = [plan.bound.terms[number] for number in strategy.terms[1:]]
+    within, paired = equal_keys(equal, side, columns, table.num_rows) if equal else (None, None)
+    home = turns_of(
+        cell_of(term, side, keys.values, cell_width(term, side)), cells=True, size=count, column=0, grid=grid,
+        within=within,
+    )  # fmt: skip
+    if keys.valid is not None:
+        home = np.where(keys.valid, home, bucket_of(mix(np.arange(table.num_rows)), count))
+    ranges, there = term.ranges(side, columns), other(side)
+    first, last = (cell_of(term, there, end[0], cell_width(term, there)) for end in (ranges.lo, ranges.hi))
+    some, kept = ranges.lo[0] <= ranges.hi[0], plan.bound.prefilter(side, columns)
+    for others in (kept, paired):
+        some = some if others is None else some & others
+    # Unsigned differences are right for cells far apart, too.
+    wide = some & ((last - first).view(np.uint64) >= MOST_CELLS)
+    near = some & ~wide
+    groups = Groups(first, np.where(near, last, first), ~near, cells=True, within=within)
+    found = reached(grid, groups, 0, count, 0, lead=home)
+    if wide.any():
+        found = np.hstack([found, np.full((table.num_rows, count), -1)])
+        found[wide, -count:] = np.arange(count)
+        found[wide, 0] = -1
+    chosen = found >= 0
+    rows, buckets = np.repeat(np.arange(table.num_rows), chosen.sum(axis=1)), found[chosen]
+    return rows * count + buckets, {}, buckets == home[rows]
+
 
 FEW = 1 << 16
 

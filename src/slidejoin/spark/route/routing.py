@@ -1,7 +1,7 @@
 """The routing function: a row's buckets, from the row and the join's fixed parameters alone.
 
 The two rows of a pair share exactly one bucket, to which either is sent once. Rows are divided into groups, and each
-group has its place in a grid of buckets, see `slidejoin.spark.job.grids`:
+group has its place in a grid of buckets, see `slidejoin.spark.job.buckets`:
 
 =========  ====================================  ===================================  ==============================
 strategy   group of a left row                   groups of a right row                grid
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.terms import RangeTerm
     from slidejoin.sides import Side
-    from slidejoin.spark.job.grids import Grid
+    from slidejoin.spark.job.buckets import Grid
     from slidejoin.spark.job.strategies import Strategy
 
 __all__ = ["Routes", "equal_keys", "route", "row_hash"]

@@ -14,7 +14,7 @@ from slidejoin.errors import StateError
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.widths import TableLimit
 from slidejoin.spark.job.checks import SparkJoinError
-from slidejoin.spark.job.task_columns import task_column
+from slidejoin.spark.job.column_names import task_column
 from slidejoin.spark.state.compact import from_compact, nullable
 from slidejoin.spark.state.records import WHAT_TO_DO
 

@@ -1,20 +1,26 @@
-"""The state of a bucket in Spark's state store: a manifest, and segments of rows in parts of at most 4 MiB."""
+"""The state of a bucket in Spark's state store: a manifest, and segments of rows in parts of at most 4 MiB.
+
+Which rows of a segment have matched is a value next to the segment: a bit for each row in each role. It is small, so
+that a micro-batch in which old rows match rewrites it and not the rows. Bits are in the order of the segment's rows,
+which all attempts at a micro-batch write in one order: blocks are sorted before they are joined.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from slidejoin.errors import StateError
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.sides import SIDES
 from slidejoin.spark.state.blocks import open_sealed, seal, unsealed
 from slidejoin.spark.state.compact import to_compact
-from slidejoin.spark.state.differences import differences
 from slidejoin.spark.state.lineage import NEVER, STORE, Idle, check_follows, idle_of
-from slidejoin.spark.state.matched_bits import packed_bits, unpacked_bits
 from slidejoin.spark.state.records import FORMAT, WHAT_TO_DO, counts_of, crc_of, from_record, to_record
 from slidejoin.spark.state.segments import NAME, Entry, new_id
 from slidejoin.stored import StoredValue, parsed
@@ -22,7 +28,6 @@ from slidejoin.stored import StoredValue, parsed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -378,3 +383,86 @@ def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected
         msg = f"the checkpoint holds the state of another join: {differing}"
         raise StateError(msg)
     return text
+
+
+COLUMN = re.compile(r",\s+(?![^<\[(]*[>\])])")
+"""Between two columns of a description; types have commas inside of brackets."""
+
+ADVICE = {
+    "partitions": "set partitions={was} (for another number see slidejoin state --repartition)",
+    "strategy": "set strategy= and spread= as they were: {was}",
+    "window": "give the window that it was",
+    "order_by": "set order_by={was!r}",
+    "output": "set output={was!r}",
+    "how": "set how={was!r}",
+    "keep": "set keep={was}",
+    "planned": "go on with the version of slidejoin that wrote the state",
+}
+
+
+def differences(known: Mapping[str, Any], described: Mapping[str, Any]) -> str | None:
+    """Return what differs, and what to do about it, as sentences; None if nothing does.
+
+    Examples
+    --------
+    >>> known = {"partitions": 8, "left columns": "k int64"}
+    >>> print(differences(known, {"partitions": 4, "left columns": "k int64, s string"}))
+    left columns: the state lacks s string; partitions was 8 and is now 4. Leave columns that the state lacks out of
+    select= and the predicate, set partitions=8 (for another number see slidejoin state --repartition), or start the
+    query with a new checkpoint
+    """
+    told, advice = [], []
+    for name in sorted({*known, *described}):
+        was, now = known.get(name), described.get(name)
+        if was == now:
+            continue
+        if "columns" in name and isinstance(was, str) and isinstance(now, str):
+            lacking, more = (list(_missing(*pair)) for pair in ((now, was), (was, now)))
+            parts = ([f"the state lacks {', '.join(lacking)}"] if lacking else []) + (
+                [f"the state also has {', '.join(more)}"] if more else []
+            )
+            told.append(f"{name}: {' and '.join(parts) or f'they were {was} and are now {now}'}")
+            todo = ["leave columns that the state lacks out of select= and the predicate"] if lacking else []
+            todo += [f"name {', '.join(more)} in select= again"] if more else []
+            todo += [] if parts else ["give the inputs their columns in the order of the state"]
+            advice += [one for one in todo if one not in advice]
+        else:
+            told.append(f"{name} was {was!r} and is now {now!r}")
+            advice.append(ADVICE.get(name, f"give {name} as it was").format(was=was))
+    if not told:
+        return None
+    steps = ", ".join(advice)
+    return f"{'; '.join(told)}. {steps[0].upper()}{steps[1:]}, or start the query with a new checkpoint"
+
+
+def _missing(of: str, among: str) -> Iterator[str]:
+    """Yield the columns of one description that another one has not."""
+    there = set(COLUMN.split(among))
+    yield from (column for column in COLUMN.split(of) if column and column not in there)
+
+
+def packed_bits(matched: Mapping[Side, NDArray[np.bool_]]) -> bytes:
+    r"""Write the bits of all roles, one role after the other.
+
+    Examples
+    --------
+    >>> packed_bits({"left": np.array([True, False, True])})
+    b'\xa0'
+    """
+    return b"".join(np.packbits(bits).tobytes() for bits in matched.values())
+
+
+def unpacked_bits(data: memoryview, rows: int, roles: Sequence[Side], what: str) -> dict[Side, NDArray[np.bool_]]:
+    """Read what `packed_bits` wrote for so many rows in these roles.
+
+    Raises
+    ------
+    StateError
+        If there are bits for another number of rows; `what` names them.
+    """
+    size = -(-rows // 8)
+    if len(data) != size * len(roles):
+        msg = f"{what} has {len(data)} bytes, expected {size * len(roles)} for {rows} rows. {WHAT_TO_DO}"
+        raise StateError(msg)
+    bits = np.unpackbits(np.frombuffer(data, np.uint8).reshape(len(roles), size), axis=1, count=rows)
+    return dict(zip(roles, bits.astype(np.bool_), strict=True))

@@ -90,7 +90,7 @@ class Entry:
     stored : int
         Bytes in the state.
     matched : int or None
-        Checksum of which of its rows have matched, see `slidejoin.spark.state.matched_bits`; None in joins that need
+        Checksum of which of its rows have matched, see `slidejoin.spark.state.bucket_state`; None in joins that need
         not know.
     pending : tuple of (int or None)
         For each role, left first, the smallest time, or ordinal, of those of its rows that may have to be output, or

@@ -1,11 +1,14 @@
-"""The state variables of a join, declared for Spark.
+"""The state variables of a join: declared for Spark, or of a checkpoint that no query runs on.
+
+Segments of such a checkpoint are written out as files by Spark's tasks, and read one by one.
 
 None has a time to live: a segment that Spark expired would silently lose pairs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
@@ -14,9 +17,11 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from slidejoin.spark.job.checks import SparkJoinError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyspark.sql.streaming import StatefulProcessorHandle
 
-__all__ = ["OUTPUT_IDS", "SequenceVariables", "Variables", "micro_batch"]
+__all__ = ["OUTPUT_IDS", "KeptVariables", "SequenceVariables", "Variables", "micro_batch", "write_out"]
 
 OUTPUT_IDS = "ids"
 """The name of segments that have the ids of rows that were output, see `slidejoin.spark.bucket.first_partners`."""
@@ -112,3 +117,36 @@ def _client_of(handle: StatefulProcessorHandle) -> StatefulProcessorApiClient:
         "as 4.3"
     )
     raise SparkJoinError(msg)
+
+
+def write_out(folder: str) -> Callable[[Iterable[Any]], None]:
+    """Return the function by which tasks write parts of segments: rows of bucket, part and bytes."""
+
+    def written(rows: Iterable[Any]) -> None:
+        for bucket, part, data in rows:
+            file = _file(Path(folder), bucket, part)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(bytes(data))
+
+    return written
+
+
+def _file(folder: Path, bucket: int, part: str) -> Path:
+    return folder / str(bucket) / part.replace("/", ".")
+
+
+class KeptVariables(Variables):
+    """The segments of one bucket in such files, as a bucket's state reads them; nothing else is there."""
+
+    def __init__(self, folder: Path, bucket: int) -> None:
+        self.segments: Any = PartFiles(folder, bucket)
+
+
+class PartFiles:
+    def __init__(self, folder: Path, bucket: int) -> None:
+        self._folder, self._bucket = folder, bucket
+
+    def getValue(self, key: tuple[str]) -> tuple[bytes] | None:  # noqa: N802 - Spark's name
+        """Return a part, None if it is missing."""
+        file = _file(self._folder, self._bucket, key[0])
+        return (file.read_bytes(),) if file.exists() else None

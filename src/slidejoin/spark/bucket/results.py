@@ -1,13 +1,27 @@
-"""The rows of the result, made from output tables of the operator."""
+"""The rows of the result, from output tables of the operator, and as frames, which Spark takes from a bucket.
+
+A frame is converted column by column: Arrow memory passes as it is, but not that of nested columns, whose values would
+become Python objects. A result that has such columns leaves the buckets as blocks, which one more step on the same
+task opens::
+
+    bucket ─▶ frames ─▶ result
+    bucket ─▶ frames of blocks ─▶ mapInArrow ─▶ result with nested columns
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slidejoin.spark.job.join_spec import LATE_SIDE, MATCH_TIME
+from slidejoin.spark.state.blocks import canonical, open_block, to_block
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -16,18 +30,13 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.streams_spec import StreamsSpec
 
 __all__ = [
-    "LATE_SIDE",
-    "MATCH_TIME",
     "latest_times",
+    "result_batches",
     "result_rows",
     "rows_with_time",
+    "to_frame",
     "with_late_side",
 ]
-
-MATCH_TIME = "match_time"
-
-LATE_SIDE = "late_side"
-"""The column that says of which side a late row is; NULL in all other rows."""
 
 
 def result_rows(spec: SparkJoinSpec | StreamsSpec, table: pa.Table) -> pa.Table:
@@ -72,3 +81,18 @@ def rows_with_time(spec: SparkJoinSpec, side: Side, rows: pa.Table, times: NDArr
 def with_late_side(spec: SparkJoinSpec, table: pa.Table) -> pa.Table:
     """Add the column of the sides of late rows to other rows of the result, where late rows are output."""
     return table.append_column(LATE_SIDE, pa.nulls(table.num_rows, pa.string())) if spec.emits_late else table
+
+
+def to_frame(spec: SparkJoinSpec | StreamsSpec, table: pa.Table) -> pd.DataFrame:
+    """Return result rows as a pandas frame on top of Arrow memory, or as one block if the result has nested columns."""
+    if spec.nested is not None:
+        return pd.DataFrame({"block": [to_block(canonical(table, spec.nested)).to_pybytes()]})
+    frame: pd.DataFrame = table.combine_chunks().to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def result_batches(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the blocks that `to_frame` made."""
+    for batch in batches:
+        for block in batch.column("block"):
+            yield open_block(block.as_buffer(), schema)
