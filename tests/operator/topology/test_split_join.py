@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.options import SplitJoin
-from slidejoin.papers.split_join import precision
+from slidejoin.papers.split_join import punctuation
 from slidejoin.papers.split_join.cores.dealing import number_in_core
 from slidejoin.papers.split_join.cores.found import GatheringTree
 from slidejoin.papers.split_join.options import ORDERINGS
-from slidejoin.papers.split_join.precision import PUSHES, WIDEST, Precision, PrecisionControl
+from slidejoin.papers.split_join.punctuation import PUSHES, WIDEST, Precision, PrecisionControl
 from tests.law.checks import ORDERS, examples, line, lines, pair_lines
 from tests.strategies import Case, cases
 
@@ -236,7 +236,7 @@ def test_a_fixed_precision_stays() -> None:
 
 
 def test_an_adaptive_join_says_its_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "OVERLOADED", -1.0)  # however long pushes take
+    monkeypatch.setattr(punctuation, "OVERLOADED", -1.0)  # however long pushes take
     rows = {"a": np.arange(50)}
     join = sj.StreamJoin(
         on="l.a = r.a", window=sj.CountWindow(9), topology=SplitJoin(cores=2, ordering="strict", adaptive=True)

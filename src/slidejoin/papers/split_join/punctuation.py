@@ -8,11 +8,16 @@ A punctuation, the paper's star, is a row that is NULL in all columns but the la
   was produced by one of them.
 - ``stored_done``: NULL; or, between two pairs of one probe, so many rows of the other side have been compared with it.
   The probe is then row ``rows_done`` of its side, and no later pair of it has one of those rows.
+
+How often join cores punctuate is the ordering precision, which may follow the load. From the most precise on: behind
+each stored row that a probe was compared with, behind every m of them (inner order), behind each probe, behind every n
+probes (outer order), nowhere. Each step of the adaptive mode doubles m or n, as in figure 19.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +27,124 @@ from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.rows.held_types import held, released
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from slidejoin.operator.output import Candidates, PairOutput
+    from slidejoin.papers.split_join.options import SplitJoin
 
-__all__ = ["Stars", "punctuated"]
+__all__ = ["Precision", "PrecisionControl", "Stars", "punctuated"]
+
+
+WIDEST = 1 << 16
+"""Stored rows, or probes, up to which the distance of punctuations is doubled."""
+
+PUSHES = 8
+"""Slices after which the precision may change."""
+
+OVERLOADED, IDLE = 0.9, 0.5
+"""Shares of the time that the join works: above the first one rows arrive faster than it can sustain for long; below
+the second one there is time for more precision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """One step of precision.
+
+    Attributes
+    ----------
+    level : {"inner", "outer", "none"}
+    every : int
+        Stored rows of a core ("inner") or probes of a side ("outer") between two punctuations.
+    """
+
+    level: str
+    every: int = 1
+
+    @staticmethod
+    def of(options: SplitJoin) -> Precision:
+        """Return the one that options request."""
+        if options.ordering in ("strict", "probe", "none"):
+            return Precision({"strict": "inner", "probe": "outer", "none": "none"}[options.ordering])
+        return Precision(options.ordering, options.every)
+
+    def lower(self) -> Precision:
+        """Return the next step towards none.
+
+        Examples
+        --------
+        >>> Precision("inner", 4).lower(), Precision("inner", 1 << 16).lower()
+        (Precision(level='inner', every=8), Precision(level='outer', every=1))
+        """
+        if self.level == "none":
+            return self
+        if self.every < WIDEST:
+            return Precision(self.level, 2 * self.every)
+        return Precision("outer" if self.level == "inner" else "none")
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        if self.level == "none":
+            return "no punctuations"
+        what = "stored rows of a core" if self.level == "inner" else "probes of a side"
+        return (
+            f"a punctuation behind every {self.every:,} {what}" if self.every > 1 else f"one behind each of the {what}"
+        )
+
+
+class PrecisionControl:
+    """The present precision; if adaptive, it is lowered while the join works nearly all of the time.
+
+    Parameters
+    ----------
+    most : Precision
+        The most precise one.
+    adaptive : bool
+    lowest : {"outer", "none"}
+        Where the ladder ends; an output that carries punctuations needs some.
+    clock : callable
+        Returns the time in seconds.
+    """
+
+    def __init__(
+        self, most: Precision, *, adaptive: bool, lowest: str = "none", clock: Callable[[], float] = perf_counter
+    ) -> None:
+        self._ladder = [most]
+        while adaptive and self._ladder[-1].lower() != self._ladder[-1]:
+            following = self._ladder[-1].lower()
+            if following.level == "none" != lowest:
+                break
+            self._ladder.append(following)
+        self._step, self._clock = 0, clock
+        self._begun = self._ended = clock()
+        self._busy = self._idle = 0.0
+        self._slices = 0
+
+    @property
+    def now(self) -> Precision:
+        """The present one."""
+        return self._ladder[self._step]
+
+    def begin(self) -> None:
+        """Note that rows have arrived."""
+        self._begun = self._clock()
+        self._idle += self._begun - self._ended
+
+    def end(self) -> None:
+        """Note that all results of these rows were emitted, and change the precision if that is due."""
+        self._ended = self._clock()
+        self._busy += self._ended - self._begun
+        self._slices += 1
+        if self._slices < PUSHES or len(self._ladder) == 1:
+            return
+        share = self._busy / max(self._busy + self._idle, 1e-9)
+        if share > OVERLOADED:
+            self._step = min(self._step + 1, len(self._ladder) - 1)
+        elif share < IDLE:
+            self._step = max(self._step - 1, 0)
+        self._busy = self._idle = 0.0
+        self._slices = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +184,10 @@ class _Placed:
         return _Placed(self.places[part], self.by_left[part], self.done[part], self.stored_done[part])
 
 
-def punctuated(output: PairOutput, stars: Stars, found: Candidates) -> Iterator[pa.Table]:
+def punctuated(output: PairOutput, stars: Stars, candidates: Candidates) -> Iterator[pa.Table]:
     """Yield the output tables of candidates with punctuations between the pairs."""
-    by_left, taken = found.by_left(), 0
-    for left, right, slots in output.ordered(found, with_slots=True):
+    by_left, taken = candidates.by_left(), 0
+    for left, right, slots in output.ordered(candidates, with_slots=True):
         # The punctuations behind the last pair of a stretch may as well stand before the first one of the next.
         last = int(np.searchsorted(stars.slots, slots[-1], side="right")) if slots.size else taken
         yield from _woven(output, left, right, _placed(stars, taken, last, left, right, slots, by_left))

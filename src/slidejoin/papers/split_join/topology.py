@@ -25,8 +25,7 @@ from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.divided import DividedTopology
 from slidejoin.papers.split_join.options import SplitJoin
-from slidejoin.papers.split_join.precision import Precision, PrecisionControl
-from slidejoin.papers.split_join.punctuation import Stars, punctuated
+from slidejoin.papers.split_join.punctuation import Precision, PrecisionControl, Stars, punctuated
 from slidejoin.plan.output_schema import in_strict_order
 from slidejoin.sides import SIDES
 

@@ -30,11 +30,11 @@ class POJoin(Options):
     immutable : {"po_join", "css_bit_set", "css_hash_set"}
         What rows are merged into: permutation arrays, or one of the paper's baselines, a CSS-tree for each term.
     tuple_by_tuple : bool
-        Whether each probe sets its bits anew, as in the paper; otherwise probes of PO-Join structures are answered in
+        Whether each probe sets its bits again, as in the paper; otherwise probes of PO-Join structures are answered in
         the order of their second term, and each changes the bits of the one before it. Where a push has many, the
         mutable part is read into such a structure, too.
     blocking : bool
-        Whether a merge is done all at once, instead of beside the pushes that follow.
+        Whether a merge is done all at once, instead of in parts with the pushes that follow.
     threads : int
         Of its own, that share the immutable structures of each probe (Algorithm 4). Default: one, the join's threads
         share the probes.

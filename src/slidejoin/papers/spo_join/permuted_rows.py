@@ -38,7 +38,7 @@ class PermutedRows:
     permutation : (n,) int32
         The place of each of them in the order of the first; empty where there is no second term.
     tuple_by_tuple : bool
-        Whether each probe sets its bits anew.
+        Whether each probe sets its bits again.
 
     Examples
     --------

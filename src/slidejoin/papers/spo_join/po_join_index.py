@@ -1,15 +1,18 @@
 """SPO-Join: a mutable part with a B+-tree for each term, merged into linked PO-Join structures (SPO-Join, 4).
 
 Rows are inserted into the mutable part. When it holds a slide interval, or its share of one, it is merged into an
-immutable structure, which is linked behind the others; rows that come meanwhile go into other trees, and the merged
+immutable structure, which is linked behind the others; rows that arrive meanwhile go into other trees, and the merged
 ones are probed as before until their structure is there (section 4.3). A structure is dropped as a whole when all its
-rows have expired. Each probe is asked of all parts.
+rows have expired. Each probe looks for rows in all parts.
+
+A merge reads the leaves of the mutable part's trees in linear time (section 4.2). It is done in steps, so that it can
+continue while pushes arrive. Meanwhile the trees take no rows, and are still probed.
 
 Where a push brings many probes, the mutable part is read into an immutable structure for them, as by a merge: that
 takes as long as a few probes of its trees, and all probes are then answered together.
 
 The paper's two terms are the key and the first further dimension. With one term alone there is no second, and a
-structure is sorted keys; more terms than two are checked on what was found.
+structure is sorted keys; more terms than two are checked on candidates.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from slidejoin.index.answer import Answer
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Probing
 from slidejoin.papers.found_rows import FoundByPosition
+from slidejoin.papers.pim_tree.css_tree import CssTree
 from slidejoin.papers.pim_tree.kernels.chains import weave_links
 from slidejoin.papers.pim_tree.tasks import run_together
-from slidejoin.papers.spo_join.merging import PartMerge, merged_bytes
+from slidejoin.papers.spo_join.kernels.permuting import LEAF, OUT, READING, read_first, read_second, read_values
 from slidejoin.papers.spo_join.options import POJoin
 from slidejoin.papers.spo_join.part import ProbeBoxes
 from slidejoin.papers.spo_join.permuted_rows import PermutedRows
-from slidejoin.papers.spo_join.two_trees import MutableRows
+from slidejoin.papers.spo_join.two_trees import CssTrees, MutableRows
 from slidejoin.papers.structure import AT_FIRST, Structure
 
 if TYPE_CHECKING:
@@ -57,7 +61,7 @@ TOGETHER = 48
 """Probes for which the mutable part is read into a PO-Join structure: so many of its trees take as long."""
 
 WALKED_AT_ONCE = 1 << 12
-"""Probes that are asked together before it is known how many rows they find."""
+"""Probes that are answered together before it is known how many candidates they have."""
 
 
 class POJoinIndex(Structure):
@@ -164,13 +168,13 @@ class POJoinIndex(Structure):
         """Answer a batch by counts, see `Index`; where those suffice, no row is written."""
         if not request.only_counts:
             return super().probe(batch, request)
-        found = search(_CountsOnly(self), batch.probes, request.workers)
-        return Probing([], lambda: Answer(ranges=found))
+        counts = search(_CountsOnly(self), batch.probes, request.workers)
+        return Probing([], lambda: Answer(ranges=counts))
 
     def search(self, probes: Probes) -> FoundByPosition:
         """Find every probe's matches, see `Structure`; only the terms beyond the second are left to check."""
         boxes = ProbeBoxes(probes.seeing_from(self.floor))
-        return FoundByPosition(_BoxesAsked(self, boxes), boxes.rest)
+        return FoundByPosition(_BoxWalk(self, boxes), boxes.rest)
 
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
@@ -212,7 +216,7 @@ class POJoinIndex(Structure):
     def walk_boxes(
         self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Ask all parts, and put together what they found for each probe, see `Structure.walk`."""
+        """Walk all parts, and join their candidates for each probe, see `Structure.walk`."""
         parts, done, total = self._parts(), begin, 0
         if not parts:
             counts[begin:end] = 0
@@ -223,17 +227,17 @@ class POJoinIndex(Structure):
         while done < end:
             if boxes.counted is None:
                 # As if few matched: each part gets an equal share of the room, at the end of which all have to stop.
-                asked = min(done + WALKED_AT_ONCE, end)
+                tried = min(done + WALKED_AT_ONCE, end)
                 shares = np.full(len(parts), (found.size - total) // len(parts))
             else:
                 each = boxes.counted[1][:, done:end].astype(np.int64)
-                asked = done + int(np.searchsorted(each.sum(axis=0).cumsum(), found.size - total, "right"))
-                shares = each[:, : asked - done].sum(axis=1)
-                if asked == done:
+                tried = done + int(np.searchsorted(each.sum(axis=0).cumsum(), found.size - total, "right"))
+                shares = each[:, : tried - done].sum(axis=1)
+                if tried == done:
                     break
-            last = self._walk_parts(parts, boxes, (done, asked), shares, entries, found_by)
+            last = self._walk_parts(parts, boxes, (done, tried), shares, entries, found_by)
             total = weave_links(entries, np.cumsum(shares) - shares, found_by, done, last, counts, found, total)
-            if last < asked:
+            if last < tried:
                 boxes.counted = parts, self._counted(parts, boxes, last)
             done = last
         return done, total
@@ -308,8 +312,8 @@ class POJoinIndex(Structure):
         return growth + more + merged_bytes(held, 1 + held // threshold, self._po)
 
 
-class _BoxesAsked:
-    """ProbeBoxes that are asked of an index, see `slidejoin.papers.found_rows.Walked`."""
+class _BoxWalk:
+    """ProbeBoxes that probe an index, see `slidejoin.papers.found_rows.Walked`."""
 
     def __init__(self, index: POJoinIndex, boxes: ProbeBoxes) -> None:
         self._index, self._boxes = index, boxes
@@ -332,7 +336,7 @@ class _BoxesAsked:
 
 
 class _Counted:
-    """Numbers of rows alone; where pairs are asked for after all, they are found then. See `Found`."""
+    """Numbers of rows alone; where pairs are requested after all, the parts are walked then. See `Found`."""
 
     bounds: tuple[int, ...] = ()
     in_ranges = None
@@ -349,7 +353,7 @@ class _Counted:
 
 
 class _CountsOnly:
-    """The index as one that is asked for counts, see `slidejoin.index.parallel_search.search`."""
+    """The index as one that is searched for counts, see `slidejoin.index.parallel_search.search`."""
 
     def __init__(self, index: POJoinIndex) -> None:
         self._index = index
@@ -360,3 +364,88 @@ class _CountsOnly:
         if boxes.rest.aux_dims.size:
             return self._index.search(probes)
         return _Counted(self._index, probes, self._index.count_boxes(boxes))
+
+
+class PartMerge:
+    """A running merge.
+
+    Parameters
+    ----------
+    frozen : MutableRows
+        What is merged, at least a row; it may not change meanwhile.
+    options : POJoin
+        Which structure is made.
+    """
+
+    def __init__(self, frozen: MutableRows, options: POJoin) -> None:
+        self.frozen, self._options = frozen, options
+        rows, terms = frozen.rows, len(frozen.trees)
+        self._states = [np.zeros(READING, np.int64) for _ in range(terms)]
+        for state, tree in zip(self._states, frozen.trees, strict=True):
+            state[LEAF] = tree.first_leaf
+        self._css = [CssTree(rows, options.immutable_fan_out) for _ in range(terms if self._in_trees else 0)]
+        self._filled = 0
+        permuted = 0 if self._in_trees else rows
+        self._keys, self._ordinals = (np.empty(permuted, np.int64) for _ in range(2))
+        # The paper's tmp; no structure has it.
+        self._place_of = np.empty(permuted, np.int32)
+        second = permuted if terms > 1 else 0
+        self._keys_2, self._permutation = np.empty(second, np.int64), np.empty(second, np.int32)
+
+    @property
+    def _in_trees(self) -> bool:
+        return self._options.immutable != "po_join"
+
+    def work(self, steps: int) -> bool:
+        """Do so much of it, a row each; return whether all is done."""
+        for term, state in enumerate(self._states):
+            before = int(state[OUT])
+            if before < self.frozen.rows:
+                self._read(term, steps, state)
+                steps -= int(state[OUT]) - before
+                if steps <= 0:
+                    break
+        if self._states[-1][OUT] < self.frozen.rows:
+            return False
+        if self._css and steps > 0:
+            first, leaves = self._filled, self._css[0].leaves
+            self._filled = min(leaves, first + steps)
+            for tree in self._css:
+                tree.fill(first, self._filled)
+        return not self._css or self._filled == self._css[0].leaves
+
+    def _read(self, term: int, steps: int, state: NDArray[np.int64]) -> None:
+        """Read so many rows of a term's tree."""
+        leaves = self.frozen.trees[term].leaves
+        if self._css:
+            read_values(*leaves, steps, self._css[term].keys, self._css[term].values, state)
+        elif term == 0:
+            read_first(
+                *leaves, self.frozen.ordinals, steps, self._keys, self._ordinals, self._place_of, state
+            )  # fmt: skip
+        else:
+            read_second(*leaves, steps, self._keys_2, self._place_of, self._permutation, state)
+
+    def finish(self) -> Part:
+        """Do the rest, and return the structure."""
+        while not self.work(3 * self.frozen.rows):
+            pass
+        options = self._options
+        if self._css:
+            return CssTrees(self._css, self.frozen.ordinals.copy(), hashed=options.immutable == "css_hash_set")
+        return PermutedRows(
+            self._keys, self._ordinals, self._keys_2, self._permutation, tuple_by_tuple=options.tuple_by_tuple
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is written."""
+        made = (self._keys, self._ordinals, self._place_of, self._keys_2, self._permutation)
+        return sum(one.nbytes for one in made) + sum(tree.nbytes for tree in self._css)
+
+
+def merged_bytes(rows: int, parts: int, options: POJoin) -> int:
+    """Return the bytes of so many rows in so many structures at most, with those of a merge."""
+    if options.immutable == "po_join":
+        return PermutedRows.bytes_of(rows) + 4 * rows
+    return CssTrees.bytes_of(rows, options.immutable_fan_out) + parts * CssTrees.bytes_of(1, options.immutable_fan_out)
