@@ -28,7 +28,7 @@ class Found(Protocol):
 
     counts: NDArray[np.int64]
     bounds: tuple[int, ...]
-    """Probes at which separately found parts of the answer begin and end."""
+    """Probes at which parts of the answer that were searched for separately begin and end."""
     divisible: bool
     """Whether several threads may write the pairs of different probes at once."""
 
@@ -62,7 +62,7 @@ class FoundPositions:
     found : (places,) uint32
         Positions, one probe after the other.
     only_counts : bool
-        Whether positions were not asked for.
+        Whether positions were not requested.
     """
 
     begin: int = 0
@@ -73,7 +73,7 @@ class FoundPositions:
     only_counts: bool = False
 
     def room(self, places: int) -> None:
-        """Make `found` that large; what it holds is kept."""
+        """Make `found` that large; its positions stay."""
         if self.found.size < places:
             larger = np.empty(places, np.uint32)
             larger[: self.found.size] = self.found

@@ -42,8 +42,8 @@ class FoundInParts:
     def in_ranges(self) -> PartsInRanges | None:
         """All parts as ranges, if all are ranges, see `Found`."""
         parts = [part.in_ranges for part in self._parts]
-        found = [part for part in parts if part is not None]
-        return PartsInRanges(self.bounds, found) if len(found) == len(parts) else None
+        known = [part for part in parts if part is not None]
+        return PartsInRanges(self.bounds, known) if len(known) == len(parts) else None
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
@@ -90,16 +90,16 @@ def search(index: Searched, probes: Probes, workers: Workers) -> Found:
     if count == 1:
         return index.search(probes)
     bounds = [n * i // count for i in range(count + 1)]
-    found: list[Found | None] = [None] * count
+    parts: list[Found | None] = [None] * count
 
     def task(number: int) -> Callable[[], None]:
         def run() -> None:
-            found[number] = index.search(probes.part(bounds[number], bounds[number + 1]))
+            parts[number] = index.search(probes.part(bounds[number], bounds[number + 1]))
 
         return run
 
     workers.run([task(number) for number in range(count)])
-    return FoundInParts(bounds, [part for part in found if part is not None], workers)
+    return FoundInParts(bounds, [part for part in parts if part is not None], workers)
 
 
 def by_and_by(find: Callable[[Probes, Workers], Found], probes: Probes, workers: Workers) -> Found:

@@ -44,9 +44,9 @@ class Occupancy(NamedTuple):
     Attributes
     ----------
     first, next : int
-        The oldest row that is kept, and the row to come.
+        The oldest row that is stored, and the row to come.
     rows : int
-        Rows that are kept.
+        Rows that are stored.
     capacity : int or None
         Rows that the window can hold; None for a window of time.
     """
@@ -165,7 +165,7 @@ class Index(ABC):
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found | None:
         """Answer by counts if `probe` stopped early; None if the index continues from there instead."""
 
-    def nearest(self, asked: NearestProbes, workers: Workers) -> NearestRows | None:  # noqa: ARG002 - see sorted runs
+    def nearest(self, batch: NearestProbes, workers: Workers) -> NearestRows | None:  # noqa: ARG002 - see sorted runs
         """Return the nearest rows of probes; None of an index that does not order rows by their keys."""
         return None
 

@@ -3,7 +3,7 @@
 A band probe reads two cells, an equality probe one: two or one random cache lines. Rows are not ordered, so nothing is
 sorted or merged, and the cost of a push does not depend on the rows before it. 32 bits of a key and its place in the
 table determine the whole key, unless keys are very far apart. What cannot be decided by that, or by keys alone, is
-checked afterwards on the few rows found (`BandCells.stored`).
+checked afterwards on the few candidates (`BandCells.stored`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["BYTES_A_ROW", "LONGEST", "ROWS_A_BUCKET", "Axis", "BandCells", "CellProbes"]
 
 ROOMY_ROWS_A_BUCKET = 1.5
-"""Of keys that crowd in some regions, so that cells beside each other meet in full buckets."""
+"""Of keys that crowd in some regions, so that neighbouring cells meet in full buckets."""
 
 SAMPLE = 1 << 12
 """Buckets that are sampled to see whether cells share the full ones."""
@@ -102,7 +102,7 @@ SWEPT_AT_ONCE = 256
 ENDLESS = 1 << 62
 NO_ROWS = np.empty(0, np.bool_)
 MOST_FOUND = 1 << 22
-"""Positions found at once: 16 MiB a thread; more are found batch by batch."""
+"""Positions written at once: 16 MiB a thread; more are written batch by batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Axis:
     why : str
         For explanations.
     apart : bool
-        Whether places are so far apart that rows found are always checked by their whole keys.
+        Whether places are so far apart that candidates are always checked by their whole keys.
     """
 
     shift: int
@@ -155,7 +155,7 @@ class Axis:
 
     @property
     def wide(self) -> bool:
-        """Whether rows found are checked by their whole keys."""
+        """Whether candidates are checked by their whole keys."""
         return self.apart or self.place is not None
 
     def places(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -187,7 +187,7 @@ class BandCells(Index):
     first, next_row : int
         Ordinals of the oldest row of the window, and of the row to come; the first alone for an empty window.
     wide : bool
-        Whether keys may lie further apart than `reach`, so that rows found have to be checked by their whole keys.
+        Whether keys may lie further apart than `reach`, so that candidates have to be checked by their whole keys.
     roomy : bool
         Whether to have more buckets for as many rows.
     secret : bool
@@ -282,13 +282,13 @@ class BandCells(Index):
             self._sweep()
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
-        """Store the values that check the newest rows when found: (n, dims) int64; if `wide`, whole keys (n,) int64."""
+        """Store the values that check the newest rows: (n, dims) int64; if `wide`, whole keys (n,) int64."""
         parts = ([aux] if self.dims else []) + ([keys.reshape(-1, 1)] if self.wide else [])
         self._stored.put(parts, self.next, self._floor)
 
     @property
     def stored(self) -> NDArray[np.int64] | None:
-        """The values that check found rows, a row's at ``position & (rows - 1)``; None while there are none."""
+        """The values that check candidates, a row's at ``position & (rows - 1)``; None while there are none."""
         values = self._stored.values
         return values if values.shape[0] else None
 
@@ -367,7 +367,7 @@ class BandCells(Index):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table, and of the values by which found rows are checked."""
+        """Bytes of the table, and of the values by which candidates are checked."""
         return int(self.slots.nbytes + self.pool.nbytes + self._stored.values.nbytes)
 
     # -- another table for the same rows -----------------------------------------------------------------------------
@@ -457,17 +457,17 @@ class BandCells(Index):
 
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
         """Begin to answer a batch by positions, in as many tasks as are worth it, see `Index`."""
-        asked, start, rest = self._cell_probes(batch), request.start, len(batch) - request.start
+        probes, start, rest = self._cell_probes(batch), request.start, len(batch) - request.start
         parts = max(1, round(rest / request.share))
-        found, counts = self._room(parts, len(batch), lasting=request.lasting)
+        answers, counts = self._room(parts, len(batch), lasting=request.lasting)
         tasks = []
-        only = request.only_counts and not asked.dims.size
+        only = request.only_counts and not probes.dims.size
         answer_part = self.count if only else self.find
-        for number, into in enumerate(found):
+        for number, into in enumerate(answers):
             into.counts, into.only_counts = counts, only
             begin, end = (start + rest * (number + at) // parts for at in (0, 1))
-            tasks.append(partial(answer_part, asked, begin, end, into))
-        return Probing(tasks, lambda: Answer(positions=joined(found)))
+            tasks.append(partial(answer_part, probes, begin, end, into))
+        return Probing(tasks, lambda: Answer(positions=joined(answers)))
 
     def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[FoundPositions], NDArray[np.int32]]:
         """Return memory for the matches of each part of a batch, and for all counts."""
@@ -480,7 +480,7 @@ class BandCells(Index):
         return self._answers[:parts], self._counts
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> None:
-        """Return None: matches beyond the room are found batch by batch, see `Index`."""
+        """Return None: matches beyond the room are written batch by batch, see `Index`."""
 
     @property
     def inexact(self) -> frozenset[int]:
@@ -505,33 +505,33 @@ class BandCells(Index):
         lo, hi = map(np.ascontiguousarray, self.axis.places_of(lo, hi))
         return CellProbes(lo, hi, batch.rank, batch.view, lows, highs, dims)
 
-    def find(self, asked: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
-        """Answer probes begin…end-1, or as many of them as find `MOST_FOUND` rows, and at least one.
+    def find(self, probes: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
+        """Answer probes begin…end-1, or as many of them as have `MOST_FOUND` candidates, and at least one.
 
-        Safe to call from several threads at once, each `into` memory of its own. O(probes + rows found).
+        Safe to call from several threads at once, each `into` memory of its own. O(probes + candidates).
         """
         into.begin, done, total = begin, begin, 0
-        if into.counts.size < asked.lo.size:
-            into.counts = np.empty(asked.lo.size, np.int32)
+        if into.counts.size < probes.lo.size:
+            into.counts = np.empty(probes.lo.size, np.int32)
         into.room(4 * (end - begin) + 2 * MARGIN)
         while True:
             done, total = find_cells(
-                self.slots, self.pool, self.state, asked.lo, asked.hi, asked.rank, asked.view, done, end,
+                self.slots, self.pool, self.state, probes.lo, probes.hi, probes.rank, probes.view, done, end,
                 into.found, total, into.found.size - MARGIN, into.counts,
             )  # fmt: skip
             if done == end or (done > begin and into.found.size >= MOST_FOUND):
                 break
             into.room(2 * into.found.size)
-        if asked.dims.size and (stored := self.stored) is not None:
-            total = check_found(into.found, into.counts, begin, done, stored, asked.lows, asked.highs, asked.dims)
+        if probes.dims.size and (stored := self.stored) is not None:
+            total = check_found(into.found, into.counts, begin, done, stored, probes.lows, probes.highs, probes.dims)
         into.done, into.total = done, total
 
-    def count(self, asked: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
+    def count(self, probes: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
         """Count the matches of probes begin…end-1 without writing them; only where nothing needs a check."""
-        if into.counts.size < asked.lo.size:
-            into.counts = np.empty(asked.lo.size, np.int32)
+        if into.counts.size < probes.lo.size:
+            into.counts = np.empty(probes.lo.size, np.int32)
         count_cells(
-            self.slots, self.pool, self.state, asked.lo, asked.hi, asked.rank, asked.view, begin, end,
+            self.slots, self.pool, self.state, probes.lo, probes.hi, probes.rank, probes.view, begin, end,
             into.found, 0, ENDLESS, into.counts,
         )  # fmt: skip
         into.begin, into.done, into.total = begin, end, 0

@@ -48,7 +48,7 @@ class CellTable(Protocol):
 
     @property
     def stored(self) -> NDArray[np.int64] | None:
-        """The values by which found rows are checked."""
+        """The values by which candidates are checked."""
 
     @property
     def floor(self) -> int:
@@ -88,7 +88,7 @@ def new_cells(made_for: int, rows: int, span: int, columns: int) -> int:
 
 
 def widens(table: CellTable, keys: NDArray[np.int64] | None) -> bool:
-    """Whether a table has to be made anew because keys come that it does not tell apart; with None they may."""
+    """Whether a table has to be made again because keys arrive that it does not distinguish; with None they may."""
     if table.wide or keys is None:
         return not table.wide
     if not keys.size:

@@ -1,1 +1,1 @@
-"""The planar index: rows found by a range of each of two keys, at the cost of what is found."""
+"""The planar index: rows in a range of each of two keys, at a cost that follows from how many these are."""

@@ -29,8 +29,8 @@ __all__ = ["CountedBoxes", "FoundInBoxes", "count_whole"]
 kept_pool, ranges_pool = ArrayPool(np.int64), ArrayPool(np.int64, kept=8)
 
 KEPT_A_PROBE = 32
-"""Rows found for each probe, on average, up to which they are kept: of more, those of the first probes are, and the
-others are found a second time when pairs are asked for, so that memory does not depend on how many match."""
+"""Rows of each probe, on average, up to which they are stored: of more, those of the first probes are, and the
+others are searched for again when pairs are requested, so that memory does not depend on how many match."""
 
 LEAST_ROOM = 1 << 10
 
@@ -93,11 +93,11 @@ class Boxes:
 
     def find(self, first: int, last: int) -> None:
         """Write lines first…last-1 of `boxes` and of `sides`."""
-        for table, lo, hi, order, found in (
+        for table, lo, hi, order, places in (
             (self._x, self.lo, self.hi, self.order, self.boxes),
             (self._y, self.lo_second, self.hi_second, self._by_side, self.sides),
         ):
-            find_ranges(table, lo, hi, order[first:last], found[first:last], np.empty(found.shape[1], np.int64))
+            find_ranges(table, lo, hi, order[first:last], places[first:last], np.empty(places.shape[1], np.int64))
 
 
 def _stretches(probes: int, workers: Workers) -> list[tuple[int, int]]:
@@ -129,7 +129,7 @@ def _room(lo: NDArray[np.int64], runs: int) -> NDArray[np.int64]:
 
 
 class FoundInBoxes:
-    """The rows found by `PlanarIndex.search`; see `slidejoin.index.answer.Found`.
+    """The rows that `PlanarIndex.search` located; see `slidejoin.index.answer.Found`.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class FoundInBoxes:
     young : Young
         Rows that are in no run yet.
     only_counts : bool
-        Whether no row needs to be kept.
+        Whether no row needs to be stored.
     workers : Workers
         Threads that answer some of the probes each: those that are neighbours by their keys, so that they read the
         same part of a run.
@@ -187,7 +187,7 @@ class FoundInBoxes:
                 places = self._places[of]
                 self._places[of] = np.where(places < 0, places, places + rooms[number])
 
-        # A probe's sides may be in another stretch than its boxes: all are found first.
+        # A probe's sides may be in another stretch than its boxes: all are located first.
         workers.run([partial(self._boxes.find, *stretch) for stretch in stretches])
         workers.run([partial(answer, number) for number in range(len(stretches))])
 
@@ -203,9 +203,9 @@ class FoundInBoxes:
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `Found`."""
-        own, kept = self._probes.ordinals, self._places
-        put_kept(self._kept, kept, self.counts, own, first, last, places, probes, stored)
-        again = np.flatnonzero((kept[first:last] < 0) & (self.counts[first:last] > 0)) + first
+        own, stored_at = self._probes.ordinals, self._places
+        put_kept(self._kept, stored_at, self.counts, own, first, last, places, probes, stored)
+        again = np.flatnonzero((stored_at[first:last] < 0) & (self.counts[first:last] > 0)) + first
         if again.size:
             lines = _inverse(self._boxes.order)[again]
             lines.sort()
@@ -235,7 +235,7 @@ def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64], worker
 
 
 class CountedBoxes:
-    """The number of rows of each probe; the rows themselves are found when pairs are needed."""
+    """The number of rows of each probe; the rows themselves are located when pairs are needed."""
 
     def __init__(self, counts: NDArray[np.int64], find: Callable[[], FoundInBoxes]) -> None:
         self.counts = counts
@@ -249,7 +249,7 @@ class CountedBoxes:
     divisible = False
 
     @cached_property
-    def found(self) -> FoundInBoxes:
+    def located(self) -> FoundInBoxes:
         """The rows."""
         return self._find()
 
@@ -257,4 +257,4 @@ class CountedBoxes:
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `Found`."""
-        self.found.fill(first, last, places, probes, stored)
+        self.located.fill(first, last, places, probes, stored)

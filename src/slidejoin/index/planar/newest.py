@@ -146,8 +146,8 @@ class Collected:
         """Return the rows as a run."""
         span, size = self.end - self.base, self._size
         places = self._rows[ORDINAL, :size] - self.base
-        kept = np.zeros(span, np.bool_)
-        kept[places] = True
+        stored = np.zeros(span, np.bool_)
+        stored[places] = True
         keys: NDArray[np.int64] = np.zeros(span, np.int64)
         aux: NDArray[np.int64] = np.zeros((span, 1 + self._more.shape[1]), np.int64)
         keys[places], aux[places, 0], aux[places, 1:] = (
@@ -155,4 +155,4 @@ class Collected:
             self._rows[SECOND, :size],
             self._more[:size],
         )
-        return build_planar(self.base, span, keys, aux, None if size == span else kept, self.inexact)
+        return build_planar(self.base, span, keys, aux, None if size == span else stored, self.inexact)

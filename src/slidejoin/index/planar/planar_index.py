@@ -1,11 +1,11 @@
 """The planar index: the window as a chain of planar runs, each answering a range of each of two keys.
 
 A run holds its rows in the orders of both keys, and for each row its rank by the second one. A probe is then a box: a
-range of places times a range of ranks, both found by search. Rows of boxes are reported through a hierarchy of block
+range of places times a range of ranks, both located by search. Rows of boxes are reported through a hierarchy of block
 bounds, and counted through a wavelet matrix, see `slidejoin.index.planar.kernels`. Runs are merged by levels, as
 `slidejoin.index.sorted_runs` does. The rows of small pushes collect unsorted until they are worth a run.
 
-Which rows a probe sees is decided by ordinals. Reporting compares them beside the ranks. Counting does so only in runs
+Which rows a probe sees is decided by ordinals. Reporting compares them with the ranks. Counting does so only in runs
 of few rows: where rows of a long run begin to come or to leave one after the other, it is cut into ever shorter runs
 towards that end, and all but the last one or two are seen as a whole or not at all.
 """
@@ -171,10 +171,10 @@ class PlanarIndex(Index):
         if request.only_counts:
             if self._merging and len(probes):
                 self._cut_for(probes)
-            found = by_and_by(self.tally, probes, request.workers)
+            ranges: Found = by_and_by(self.tally, probes, request.workers)
         else:
-            found = self._found(probes, request.workers)
-        return Probing([], lambda: Answer(ranges=found))
+            ranges = self._found(probes, request.workers)
+        return Probing([], lambda: Answer(ranges=ranges))
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
         """Answer a batch by counts, see `Index`."""
@@ -238,7 +238,7 @@ class PlanarIndex(Index):
     def _cut_for(self, probes: Probes) -> None:
         """Cut the long runs of which some probes see one part of the rows.
 
-        A run is cut into halves, the half at its end into halves again, down to short ones, see `bounds_of`; so that
+        A run is cut in the middle, the part at its end is cut again, down to short ones, see `bounds_of`; so that
         each row is moved O(log) times until it expires, and the number of runs grows by as many.
         """
         ends = int(probes.seen_from[0]), int(probes.seen_from[-1])

@@ -89,7 +89,7 @@ class PlanarRun:
     ----------
     x, y : Run
         The rows in the orders of the first and the second key, ties in arrival order. The first has the dimensions from
-        the third on beside it.
+        the third on with it.
     ranks : (blocks * 64,) uint32
         The places in the order of the second key, in the order of the first one.
     bounds : (groups * 32,) uint32
@@ -185,8 +185,8 @@ class PlanarRun:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the run as named arrays, from which `from_arrays` restores it."""
         parts = {"x": self.x, "y": self.y}
-        found = {f"{key}.{name}": array for key, run in parts.items() for name, array in run.arrays().items()}
-        return found | {"ranks": self.ranks, "bounds": self.bounds, "levels": np.array(self.levels, np.int64)}
+        arrays = {f"{key}.{name}": array for key, run in parts.items() for name, array in run.arrays().items()}
+        return arrays | {"ranks": self.ranks, "bounds": self.bounds, "levels": np.array(self.levels, np.int64)}
 
     @staticmethod
     def from_arrays(rows: int, arrays: Mapping[str, NDArray[Any]]) -> PlanarRun:

@@ -53,16 +53,15 @@ __all__ = [
     "write_few",
 ]
 
-
 SMALLEST_PART = 1 << 10
 """Probes from which on a further thread pays."""
 
 ranges_pool = ArrayPool(np.int64, kept=8)
-kept_pool = ArrayPool(np.uint32, kept=8)
+positions_pool = ArrayPool(np.uint32, kept=8)
 
 
 class FoundInRuns:
-    """The ranges found by `BiSortIndex.search`, and how many rows of each are matches.
+    """The ranges that `BiSortIndex.search` located, and how many rows of each are matches.
 
     Attributes
     ----------
@@ -121,12 +120,12 @@ class FoundInRuns:
 
         `slots` (n,) int64 ascend. The array holds addresses: keep this answer and the slots while it is used.
         """
-        asked = self._probes
+        own = self._probes
         described = np.empty(SIDE, np.int64)
         described[:] = (
             address_of(self.table), self.table.shape[0], address_of(self.ranges), self.ranges.shape[1],
-            address_of(self.lines), address_of(asked.seen_from), address_of(asked.seen_to),
-            address_of(asked.ordinals), address_of(slots),
+            address_of(self.lines), address_of(own.seen_from), address_of(own.seen_to),
+            address_of(own.ordinals), address_of(slots),
         )  # fmt: skip
         return described, low, high
 
@@ -134,12 +133,12 @@ class FoundInRuns:
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `Found`."""
-        asked, n = self._probes, len(self._probes)
+        own, n = self._probes, len(self._probes)
         # All probes are taken by their keys again, part of them in arrival order.
         whole = (first, last) == (0, n)
         which = self.order if whole else self.lines
         fill(
-            self.table, self.ranges, which, whole, *asked.checks, asked.ordinals, self.counts,
+            self.table, self.ranges, which, whole, *own.checks, own.ordinals, self.counts,
             first, last, places, probes, stored,
         )  # fmt: skip
 
@@ -151,15 +150,15 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     """
     n = len(probes)
     order = order_of_some(probes.lo, probes.hi, runs)
-    kept, places = kept_pool.take(_room(n, FEW)), np.zeros(n, np.int32)
+    positions, places = positions_pool.take(_room(n, FEW)), np.zeros(n, np.int32)
     counts = into.counts[into.done : into.done + n]
     if order.size < n:
         counts[:] = 0
-    size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, kept, places, counts)
+    size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, positions, places, counts)
     if size < 0:
         return False
     into.room(into.total + size + LANES)
-    gather(kept, places, counts, into.total, into.found)
+    gather(positions, places, counts, into.total, into.found)
     into.done, into.total = into.done + n, into.total + size
     return True
 
@@ -167,14 +166,14 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
 def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions) -> None:
     """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
     own, n = probes.run, probes.run.size
-    kept, spots = kept_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
+    positions, spots = positions_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
     size = find_ascending(
         runs_table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank,
-        probes.view, kept, spots,
+        probes.view, positions, spots,
     )  # fmt: skip
     if size >= 0:
         into.room(size + LANES)
-        gather_spots(kept, spots, into.counts[:n], 0, into.found)
+        gather_spots(positions, spots, into.counts[:n], 0, into.found)
         into.done, into.total = n, size
 
 
@@ -288,12 +287,12 @@ def _places(
 
 
 def _room(probes: int, few: int) -> int:
-    """Return up to how many matches of so many probes are written before ranges are kept instead."""
+    """Return up to how many matches of so many probes are written before ranges are stored instead."""
     return min(few * probes, max(LEAST * probes, MOST)) + SPARE
 
 
 FEW, FEW_AROUND = 32, 160
-"""Matches a probe, on average, up to which they are written as they are found: otherwise ranges are kept.
+"""Matches a probe, on average, up to which they are written as they are located: otherwise ranges are stored.
 The second of ranges around the probes' own keys, which are equally wide: with 10 to 100 of them positions are 1.9 to
 1.4 times as fast, with 300 0.95 times. With open ranges a few probes have nearly all matches, which are contiguous: 1.1
 times with 10 a probe, 0.8 with 100."""

@@ -73,7 +73,7 @@ class BiSortIndex(Index):
         """Whether the newest push stays a separate run until the next one, because ranges are wide: only its rows are
         checked one by one for being seen."""
         self._runs: list[Run] = []
-        # What aggregates read of the rows, once they have asked.
+        # What aggregates read of the rows, once there are such.
         self._values: ValuesByOrdinal | None = None
         self._leaving_runs: list[LeavingRun] = []
         self._merges = NeighbourMerges[Run](pushes=2)
@@ -85,12 +85,12 @@ class BiSortIndex(Index):
         self._live = 0
         # Ordinal before which rows are no longer seen; None while rows do not expire in arrival order.
         self._leaving: int | None = None
-        # For how many more batches ranges are kept, because the last one had too many matches.
+        # For how many more batches ranges are stored, because the last one had too many matches.
         self._ranges_left = 0
         # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
         self._found: list[FoundPositions] = []
         self._counts: NDArray[np.int32] = np.empty(0, np.int32)
-        self.levels, self._others = best_levels(1, 1, lazy=False, asked=self.options.fan_out)
+        self.levels, self._others = best_levels(1, 1, lazy=False, fan_out=self.options.fan_out)
 
     @property
     def runs(self) -> list[Run]:
@@ -131,13 +131,13 @@ class BiSortIndex(Index):
     def buffer(self, rows: int, ordinal: int, live_rows: int) -> InsertionBuffer | None:
         """Return a buffer for so many next rows, the first with that ordinal; None if there is no room.
 
-        They are few, their keys whole numbers, and nothing else is asked for. Nothing changes until the buffer is
+        They are few, their keys whole numbers, and nothing else is needed. Nothing changes until the buffer is
         opened, see `open_buffer` and `InsertionBuffer.take`.
         """
-        asked = self.options.buffer_size
-        size = asked or (BUFFER_SIZE if rows <= BUFFER_SIZE // SHARED else SHARED * BUFFER_SIZE)
+        chosen = self.options.buffer_size
+        size = chosen or (BUFFER_SIZE if rows <= BUFFER_SIZE // SHARED else SHARED * BUFFER_SIZE)
         size = min(size, self._limit(live_rows) // 2)
-        if rows > size // (2 if asked else SHARED) or self.dims or not self.merge:
+        if rows > size // (2 if chosen else SHARED) or self.dims or not self.merge:
             return None
         self._line_up()
         if not self._exact:
@@ -192,7 +192,7 @@ class BiSortIndex(Index):
         lazy = self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted
         if lazy and self._leaving is not None:
             limit, floor = LONGEST, self._leaving
-        self.levels, self._others = best_levels(newest, live_rows, lazy=lazy, asked=self.options.fan_out)
+        self.levels, self._others = best_levels(newest, live_rows, lazy=lazy, fan_out=self.options.fan_out)
         fan_out, limit = self.levels.fan_out, min(limit, LONGEST)
 
         def due(older: Run, newer: Run) -> bool:
@@ -264,8 +264,8 @@ class BiSortIndex(Index):
             counted = self.count_ascending(ordered, lambda: batch.probes)
             return Probing([], lambda: Answer(ranges=counted))
         if request.counts or not self._finds_few():
-            found = search(self, batch.probes, workers)
-            return Probing([], lambda: Answer(ranges=found))
+            ranges = search(self, batch.probes, workers)
+            return Probing([], lambda: Answer(ranges=ranges))
         parts = max(1, round(rest / request.share))
         positions, counts = self._room(parts, len(batch), lasting=request.lasting)
         for into in positions:
@@ -308,16 +308,16 @@ class BiSortIndex(Index):
 
     def search(self, probes: Probes) -> FoundInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n) for evenly spread keys."""
-        found = FoundInRuns(probes, *self._reached(probes))
-        self.counted, self.apart = True, found.candidates > WIDE * len(probes)
-        return found
+        ranges = FoundInRuns(probes, *self._reached(probes))
+        self.counted, self.apart = True, ranges.candidates > WIDE * len(probes)
+        return ranges
 
-    def nearest(self, asked: NearestProbes, workers: Workers) -> NearestRows:
+    def nearest(self, batch: NearestProbes, workers: Workers) -> NearestRows:
         """Walk from each probe's own value outwards, see `Index`."""
-        return nearest_rows(asked, *self._reached(asked.probes), workers)
+        return nearest_rows(batch, *self._reached(batch.probes), workers)
 
     def reduced(self, probes: Probes, channels: Sequence[Channel], values: ValuesOf, workers: Workers) -> Reduced:
-        """Reduce by summaries beside the runs, see `Index`."""
+        """Reduce by summaries of the runs, see `Index`."""
         # The newest rows stay apart, so that larger runs are seen as a whole.
         self.counted = self.apart = True
         if self._values is None or self._values.channels != tuple(channels):

@@ -79,14 +79,14 @@ def play(fan_out: int, pushes: int, near: int, *, lazy: bool) -> Levels:
         floor = max(0, now - pushes)
         runs = [run for run in runs if run[1] > floor]
         runs.append((now, now + 1))
-        kept, limit = (floor, TURNS * pushes) if lazy else (0, pushes // 2)
+        live, limit = (floor, TURNS * pushes) if lazy else (0, pushes // 2)
         place = len(runs) - 1
         while place > 0:
             place -= 1
             if place + 1 >= len(runs):
                 continue
             (begin, middle), (_, end) = runs[place : place + 2]
-            begin = max(begin, kept)
+            begin = max(begin, live)
             if middle - begin < fan_out * (end - middle) and end - begin <= limit:
                 runs[place : place + 2] = [(begin, end)]
                 moved += end - begin if now >= (TURNS - 1) * pushes else 0
@@ -97,15 +97,15 @@ def play(fan_out: int, pushes: int, near: int, *, lazy: bool) -> Levels:
 
 
 @cache
-def _of_window(pushes: int, near: int, lazy: bool, asked: int | None) -> tuple[Levels, ...]:
-    fan_outs = FAN_OUTS if asked is None else (asked,)
-    return tuple(play(fan_out, pushes, near, lazy=lazy) for fan_out in fan_outs)
+def _of_window(pushes: int, near: int, lazy: bool, fan_out: int | None) -> tuple[Levels, ...]:
+    fan_outs = FAN_OUTS if fan_out is None else (fan_out,)
+    return tuple(play(one, pushes, near, lazy=lazy) for one in fan_outs)
 
 
-def best_levels(rows: int, window: int, *, lazy: bool, asked: int | None = None) -> tuple[Levels, tuple[Levels, ...]]:
+def best_levels(rows: int, window: int, *, lazy: bool, fan_out: int | None = None) -> tuple[Levels, tuple[Levels, ...]]:
     """Return the fan-out to use for pushes of so many rows and a window of so many, and the alternatives.
 
-    For a fan-out that was `asked` for, only its expected cost.
+    If a `fan_out` is given, only its expected cost.
 
     Examples
     --------
@@ -117,8 +117,8 @@ def best_levels(rows: int, window: int, *, lazy: bool, asked: int | None = None)
     # Powers of two, so that little is simulated, and the choice is stable where windows and pushes vary a little.
     pushes = 1 << (pushes.bit_length() - 1)
     near = NEAR * pushes // max(window, 1)
-    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, asked)
-    if asked is not None:
+    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, fan_out)
+    if fan_out is not None:
         return known[0], known
     usual, best = known[FAN_OUTS.index(USUAL)], min(known, key=lambda one: one.cost)
     return (best if best.cost < WORTH * usual.cost else usual), known

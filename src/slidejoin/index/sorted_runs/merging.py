@@ -107,7 +107,7 @@ class Merge:
 
 
 class Kept:
-    """The merge of two runs, of whose older one only the rows from ordinal `floor` on are kept, in one pass.
+    """The merge of two runs, of whose older one only the rows from ordinal `floor` on are merged, in one pass.
 
     The words contain whole keys, and there are no further dimensions. See `Merge`.
 
@@ -168,7 +168,7 @@ class Kept:
 
 
 TILE = 1 << 15
-"""Words that are kept of a run before they are merged, 256 KiB: smaller tiles cost more searches for where to cut,
+"""Words that are selected of a run before they are merged, 256 KiB: smaller tiles cost more searches for where to cut,
 2.6 ns a row with 2**13 and 3.2 with 2**11."""
 
 SMALLEST_TILE = 1 << 10

@@ -69,7 +69,7 @@ def _line_up(run: Run, values: ValuesByOrdinal) -> None:
 
 def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesByOrdinal) -> Reduced:
     """Return the reductions of probes that reach these runs."""
-    found, channels = FoundInRuns(probes, runs, checks), values.channels
+    located, channels = FoundInRuns(probes, runs, checks), values.channels
     totals = np.empty((len(channels), len(probes)), np.int64)
     if channels:
         summaries = np.zeros((len(runs), SUMMARY), np.int64)
@@ -79,10 +79,10 @@ def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesB
             elif run.summaries is not None:
                 line[:VALUES_AT] = run.summaries.line
         reduce_ranges(
-            found.table, found.ranges, found.order, *probes.checks, summaries, values.addresses, values.first,
+            located.table, located.ranges, located.order, *probes.checks, summaries, values.addresses, values.first,
             values.hows, values.nothings, totals,
         )  # fmt: skip
-    return Reduced(found.counts, dict(zip(channels, totals, strict=True)))
+    return Reduced(located.counts, dict(zip(channels, totals, strict=True)))
 
 
 def parts_of(probes: Probes, workers: Workers) -> list[Probes]:

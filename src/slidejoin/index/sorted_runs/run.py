@@ -75,7 +75,7 @@ class Run:
 
     A key and its row lie in one word of 64 bits: the key's distance from the run's smallest in the upper half, the row
     within the sub-window in the lower. If keys are too far apart for 32 bits, words have the upper bits of the
-    distance, and the whole keys are stored beside. Ties stay in arrival order, which is the words' own order.
+    distance, and the whole keys are stored separately. Ties stay in arrival order, which is the words' own order.
 
     Parameters
     ----------
@@ -155,16 +155,16 @@ class Run:
         self._values_within: tuple[ValueInKey, int, int] | None = None
         self.summaries: Summaries | None = None
         self.values: ValuesByKey | None = None
-        """What aggregates have asked for, see `slidejoin.index.sorted_runs.reduced_rows`."""
+        """What aggregates need of the rows, see `slidejoin.index.sorted_runs.reduced_rows`."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the run as named arrays, from which `from_arrays` restores it."""
-        found: dict[str, NDArray[np.generic]] = {name: getattr(self, name) for name in SAVED}
-        found["inexact"] = np.array(sorted(self.inexact), np.int64)
-        found["ends"] = np.array([self.smallest, self.largest_key], np.int64)
+        arrays: dict[str, NDArray[np.generic]] = {name: getattr(self, name) for name in SAVED}
+        arrays["inexact"] = np.array(sorted(self.inexact), np.int64)
+        arrays["ends"] = np.array([self.smallest, self.largest_key], np.int64)
         if self.wide is not None:
-            found["wide"] = self.wide
-        return found
+            arrays["wide"] = self.wide
+        return arrays
 
     @staticmethod
     def from_arrays(rows: int, arrays: Mapping[str, NDArray[Any]]) -> Run:
@@ -282,7 +282,7 @@ class Run:
 
     @property
     def nbytes_of_ages(self) -> int:
-        """Bytes by which it is told when rows came, 0 until that is asked for."""
+        """Bytes that say when rows arrived, 0 until that is needed."""
         return sum(one.nbytes for one in (self._ages, self._sights) if one is not None)
 
     def rebased(self, base: int) -> Run:
@@ -338,7 +338,7 @@ class Run:
     def _taken(
         self, values: NDArray[np.int64], base: int, end: int, size: int
     ) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Return of (m, d) values beside the words those of the `size` rows with ordinals base…end-1, and ends."""
+        """Return of (m, d) values of the words those of the `size` rows with ordinals base…end-1, and ends."""
         out, ends = np.empty((size + 1, values.shape[1]), np.int64), np.empty((2, values.shape[1]), np.int64)
         low, high = np.uint64(base - self.base), np.uint64(end - self.base)
         values = np.ascontiguousarray(values)
@@ -413,12 +413,12 @@ def build_run(
                 wide = among[order]
                 offsets = order.astype(np.uint64) if kept is None else chosen[order].astype(np.uint64)
                 words[:] = ((wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF) | offsets
-    beside, bounds = np.empty((size, aux.shape[1]), np.int64), np.empty((2, aux.shape[1]), np.int64)
-    if beside.size:
-        gather_beside(memory, size, np.ascontiguousarray(aux), beside, bounds)
-    aux_ends = (bounds[0], bounds[1]) if size else ends_of(beside)
+    further, bounds = np.empty((size, aux.shape[1]), np.int64), np.empty((2, aux.shape[1]), np.int64)
+    if further.size:
+        gather_beside(memory, size, np.ascontiguousarray(aux), further, bounds)
+    aux_ends = (bounds[0], bounds[1]) if size else ends_of(further)
     run = object.__new__(Run)
-    run._set(base, rows, size, memory, ends, shift, wide, beside, aux_ends, inexact, None)
+    run._set(base, rows, size, memory, ends, shift, wide, further, aux_ends, inexact, None)
     return run
 
 

@@ -1,4 +1,4 @@
-"""Which rows of a run each probe sees, kept from push to push, since most of it does not change."""
+"""Which rows of a run each probe sees, stored from push to push, since most of it does not change."""
 
 from __future__ import annotations
 

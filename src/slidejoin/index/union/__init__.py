@@ -1,1 +1,1 @@
-"""An index for each branch of OR, as one index: a row that several branches find is found once."""
+"""An index for each branch of OR, as one index: a row that several branches match is a candidate once."""

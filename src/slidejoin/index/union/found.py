@@ -28,8 +28,8 @@ AT_ONCE = 1 << 20
 """Rows of a branch that are listed at once."""
 
 MOST_KEPT = 1 << 22
-"""Rows of a branch that are kept for the output, 32 MiB: those of later probes are found a second time when pairs are
-asked for, so that memory does not depend on how many match."""
+"""Rows of a branch that are stored for the output, 32 MiB: those of later probes are searched for again when pairs are
+requested, so that memory does not depend on how many match."""
 
 rows_pool = ArrayPool(np.int64)
 
@@ -54,7 +54,7 @@ class Earlier(NamedTuple):
     starts: NDArray[np.int64]
 
     def drop(self, branch: int, begin: int, end: int, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> int:
-        """Drop from what a branch has found for probes begin…end-1 what those before it find; return what is left."""
+        """Drop from a branch's rows of probes begin…end-1 those of the branches before it; return how many are left."""
         left = drop_earlier(
             *self.kept, self.lo, self.hi, self.columns, self.starts, branch, begin, end, rows, counts
         )  # fmt: skip
@@ -75,10 +75,10 @@ def ranges_of_all(kept: KeptValues, ranges: Sequence[KeyRanges], columns: NDArra
 
 
 class Dropping(Protocol):
-    """What tells which of the rows found are none of a branch's, see `Earlier`."""
+    """What says which of the candidates are none of a branch's, see `Earlier`."""
 
     def drop(self, branch: int, begin: int, end: int, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> int:
-        """Drop them from what was found for probes begin…end-1; return how many rows are left."""
+        """Drop them from the rows of probes begin…end-1; return how many rows are left."""
         ...
 
 
@@ -119,14 +119,14 @@ class BranchRows:
 
     def _list(self, answer: Answer) -> None:
         """Count the rows of all probes, and keep those of the first."""
-        kept, room = [], MOST_KEPT
+        stored, room = [], MOST_KEPT
         for begin, done, counts, rows in self._stretches(0, len(self._batch), answer):
             self.counts[begin:done] = counts[begin:done]
             room -= rows.size
             if room >= 0:
-                kept.append(rows.copy())
+                stored.append(rows.copy())
                 self._kept_probes = done
-        self._kept = kept[0] if len(kept) == 1 else np.concatenate([*kept, np.empty(0, np.int64)])
+        self._kept = stored[0] if len(stored) == 1 else np.concatenate([*stored, np.empty(0, np.int64)])
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]

@@ -20,11 +20,11 @@ FIRST_ROWS = 64
 NO_ORDINALS = np.empty(0, np.int64)
 
 SPARSE = 4
-"""A stretch of ordinals of which fewer than one in so many rows still live is kept without those that have expired."""
+"""A stretch of ordinals of which fewer than one in so many rows live is stored without those that have expired."""
 
 
 def values_of(rows: RowKeys) -> NDArray[np.int64]:
-    """Return what is kept of rows, (n, columns) int64.
+    """Return the values of rows, (n, columns) int64.
 
     Column 0 has a bit for each branch but the last in which a row takes part; then follow, for each of these branches,
     its key and its further dimensions.
@@ -41,7 +41,7 @@ def values_of(rows: RowKeys) -> NDArray[np.int64]:
 
 
 class KeptValues(NamedTuple):
-    """The rows that are kept, for `slidejoin.index.union.kernels.earlier.drop_earlier`.
+    """The rows that are stored, for `slidejoin.index.union.kernels.earlier.drop_earlier`.
 
     Attributes
     ----------
@@ -60,11 +60,11 @@ class KeptValues(NamedTuple):
 
 
 class RowValues:
-    """The values of the rows of one window, found by ordinal.
+    """The values of the rows of one window, by ordinal.
 
     The place of a row is its ordinal's distance from the first one, as long as few of the rows between have expired. In
-    a time window one row far ahead may outlive all that come after it: then only rows that live are kept, with their
-    ordinals, and found by a binary search.
+    a time window one row far ahead may outlive all that come after it: then only rows that live are stored, with their
+    ordinals, and located by a binary search.
 
     Parameters
     ----------
@@ -134,19 +134,19 @@ class RowValues:
             alive = np.flatnonzero(self._values[live, self._time] >= self._oldest) + live.start
             if SPARSE * alive.size < rows - live.start or ordinals is not None:
                 ordinals, chosen = self._numbered(rows) if ordinals is None else ordinals, alive
-        old, kept = self._values, rows - live.start if isinstance(chosen, slice) else chosen.size
-        capacity = _capacity(kept, coming)
+        old, rest = self._values, rows - live.start if isinstance(chosen, slice) else chosen.size
+        capacity = _capacity(rest, coming)
         self._values = np.empty((capacity, old.shape[1]), np.int64)
-        self._values[:kept] = old[chosen]
-        self._rows, self._ordinals = kept, None
+        self._values[:rest] = old[chosen]
+        self._rows, self._ordinals = rest, None
         if ordinals is None:
             self._first += live.start
             return
         left = ordinals[:rows][chosen]
-        self._first = int(left[0]) if kept else self.next
-        if self.next - self._first > kept:
+        self._first = int(left[0]) if rest else self.next
+        if self.next - self._first > rest:
             self._ordinals = np.empty(capacity, np.int64)
-            self._ordinals[:kept] = left
+            self._ordinals[:rest] = left
 
     @property
     def kept(self) -> KeptValues:
@@ -167,9 +167,9 @@ class RowValues:
         return int(_capacity(self._rows, rows) * values * self._values.itemsize)
 
 
-def _capacity(kept: int, coming: int) -> int:
-    """Return for how many rows to have memory: room is made again after half as many as are kept."""
-    return kept + coming + max(kept // 2, coming, FIRST_ROWS)
+def _capacity(stored: int, coming: int) -> int:
+    """Return for how many rows to have memory: room is made again after half as many as are stored."""
+    return stored + coming + max(stored // 2, coming, FIRST_ROWS)
 
 
 def columns_of(branches: Sequence[int]) -> NDArray[np.int64]:

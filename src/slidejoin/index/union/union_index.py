@@ -6,10 +6,10 @@
               └──────────────────▶ row values: the same keys by ordinal, of all branches but the last
     probe ─▶ each index in turn ─▶ rows ─▶ less those in the ranges of an earlier branch ─▶ one answer
 
-A stored row is found by branch k if it takes part in it and its keys lie in the ranges that the probe has there: a
-question of a few integers, which is asked of each row that branch k finds, for every branch before it. So each row is
-found once, the first branch is never enumerated for a count, and no predicate is evaluated here. Where the ranges of
-some branch hold more rows than match, the operator rechecks candidates, as it does for any index.
+A stored row is a candidate of branch k if it takes part in it and its keys lie in the ranges that the probe has there:
+a comparison of a few integers, which is done for each candidate of branch k and every branch before it. So each row is
+a candidate once, the first branch is never enumerated for a count, and no predicate is evaluated here. Where the ranges
+of some branch hold more rows than match, the operator rechecks candidates, as it does for any index.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class UnionIndex(Index):
     Parameters
     ----------
     name : str
-        What was asked for: an algorithm for all branches, or a name of the plan for each having its own.
+        What was requested: an algorithm for all branches, or a name of the plan for each having its own.
     branches : sequence of Branch
     first : int
         Ordinal of the first row to come.
     values : RowValues, optional
-        Of an index that takes over branches of another one: what is kept of its rows.
+        Of an index that takes over branches of another one: the values of its rows.
     """
 
     ranges_by_view = True
@@ -181,11 +181,11 @@ class UnionIndex(Index):
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
         """Begin to answer a batch in all branches, see `Index`. All probes are answered, whichever is the first."""
         batches = [batch.branch(number) for number in range(len(self._branches))]
-        # Rows that a branch before may find too are listed, whatever is asked for.
+        # Rows that a branch before may have too are listed, whatever is requested.
         listed = request._replace(start=0, counts=False, only_counts=False)
         requests = [request._replace(start=0), *(listed for _ in batches[1:])]
         each = zip(self._each(), batches, requests, strict=True)
-        under_way = [index.probe(own, asked) for index, own, asked in each]
+        under_way = [index.probe(own, wanted) for index, own, wanted in each]
         tasks = [task for one in under_way for task in one.tasks]
         return Probing(tasks, partial(self._answer, batch, batches, requests, under_way))
 
@@ -258,5 +258,5 @@ class UnionIndex(Index):
 
     def explain(self) -> str | None:
         """Return the sizes of each branch, in words; None if there is nothing to say."""
-        told = [(number, index.explain()) for number, index in enumerate(self._each(), 1)]
-        return "\n".join(f"branch {number}, {text}" for number, text in told if text is not None) or None
+        texts = [(number, index.explain()) for number, index in enumerate(self._each(), 1)]
+        return "\n".join(f"branch {number}, {text}" for number, text in texts if text is not None) or None
