@@ -14,7 +14,7 @@ from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW, see_ro
 from slidejoin.index.probe import ProbeBatch
 from slidejoin.index.sorted_runs.probes import OrderedProbes
 from slidejoin.index.sorted_runs.run import build_run
-from slidejoin.operator.probe_batch import EVERYTHING
+from slidejoin.spec.window import EVERYTHING
 
 
 def i64(values: Any) -> Any:

@@ -143,23 +143,21 @@ def _check_window(old: Window, new: Window) -> None:
 
 
 def without_gone(
-    window: Window, scope: Scope | None, rows: Mapping[Side, LoadedRows], watermark: int | None, *, self_join: bool
+    scope: Scope, rows: Mapping[Side, LoadedRows], watermark: int | None, *, self_join: bool
 ) -> dict[Side, LoadedRows]:
     """Return the rows that the saved window still shows some row that may come; see the module for why.
 
     Parameters
     ----------
-    window : Window
+    scope : Scope
         Of the saved join.
-    scope : Scope or None
-        The same, bound to the schemas; None for a count window.
     watermark : int, optional
         Of the saved join, in ticks.
     """
     oldest: dict[Side, int] = {}
-    if isinstance(window, CountWindow):
-        oldest = {side: window.first(side, seen) for side, (_, _, seen) in rows.items()}
-    elif scope is not None and watermark is not None:
+    if scope.counted is not None:
+        oldest = {side: scope.counted.first(side, seen) for side, (_, _, seen) in rows.items()}
+    elif watermark is not None:
         oldest = {side: scope.oldest(side, watermark) for side in SIDES}
     if self_join and oldest:
         # A row is there as long as either of its roles needs it.
@@ -169,10 +167,8 @@ def without_gone(
         table, stretches, seen = rows[side]
         numbers = [np.arange(first, first + count) for first, count in stretches]
         ordinals = np.concatenate([np.empty(0, np.int64), *numbers])
-        if isinstance(window, CountWindow) or scope is None:
-            stay = ordinals >= least
-        else:
-            stay = scope.ticks(side, by_name(in_one_chunk(table)))[0] >= least
+        times = scope.times(side, by_name(in_one_chunk(table)))
+        stay = (ordinals if times is None else times) >= least
         if not stay.all():
             kept[side] = table.filter(pa.array(stay)), _stretches(ordinals[stay]), seen
     return kept
@@ -201,18 +197,17 @@ def log_missing(
     Parameters
     ----------
     old, new : pair of Window and Scope
-        The windows; the scopes are None for those counted in rows.
+        The windows; without scopes only those counted in rows are compared.
     rows : dict from side to pair of int
         How many rows a side has seen, and how many of these are there.
     """
     for side, (seen, kept) in rows.items():
         (before, scope), (after, longer) = old, new
         until = None
-        if isinstance(before, CountWindow) and isinstance(after, CountWindow):
-            first = before.first(side, seen)
-            if after.first(side, seen) < first:
-                arrived = after.size(side) + -(-first // after.slide) * after.slide
-                until = f"{arrived - seen:,} more {side} rows have arrived"
+        first = before.first(side, seen)
+        if after.first(side, seen) < first:
+            size, slide = after.view(side)
+            until = f"{size + -(-first // slide) * slide - seen:,} more {side} rows have arrived"
         elif scope is not None and longer is not None and kept < seen:
             ticks = longer.length(side) - scope.length(side)
             if ticks > 0:

@@ -260,7 +260,7 @@ def _load_windows(
         raise StateError(msg)
     if saved.window != config.window:
         scope = bind_scope(saved.window, plan.schema("left"), plan.schema("right"), None)
-        rows = without_gone(saved.window, scope, rows, operator.clock.watermark, self_join=config.self_join)
+        rows = without_gone(scope, rows, operator.clock.watermark, self_join=config.self_join)
         counts = {side: (seen, table.num_rows) for side, (table, _, seen) in rows.items()}
         log_missing((saved.window, scope), (config.window, plan.scope), counts)
     operator.load(rows)
@@ -340,12 +340,12 @@ def _check_rows(config: JoinSpec, plan: Plan, side: Side, rows: LoadedRows, cloc
         return
     name = window.on(side)
     _check_times(table, name, f"{side} rows")
-    if plan.scope is None or not table.num_rows:
+    newest = plan.scope.times(side, by_name(table))
+    if newest is None or not newest.size:
         return
     known = clock.newest("left" if config.self_join else side)
-    newest = int(plan.scope.ticks(side, by_name(table))[0].max())
-    if newest > known:
-        msg = f"the clock has seen event times up to {known} of the {side} rows, and one of them has {newest}"
+    if newest.max() > known:
+        msg = f"the clock has seen event times up to {known} of the {side} rows, and one of them has {newest.max()}"
         raise StateError(msg)
 
 

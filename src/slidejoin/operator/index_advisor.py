@@ -73,7 +73,7 @@ class IndexAdvisor:
         alone = all(term.shape == "scope" for term in further) if self._counts else not further
         served = alone and plan.axis is not None and plan.filter(plan.loose) is None
         # Without further terms, as here, a time scope or a composite key prevents the fused path of runs.
-        self._short = plan.scope is None and plan.composite is None
+        self._short = plan.scope.counted is not None and plan.composite is None
         self._pair_costs = CELL_PAIR_COST, RUN_PAIR_COST
         if plan.composite is not None:
             self._pair_costs = COMPOSITE_CELL_PAIR_COST, COMPOSITE_RUN_PAIR_COST

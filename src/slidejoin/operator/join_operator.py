@@ -36,11 +36,11 @@ from slidejoin.operator.window.latest_rows import LatestRows
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.plan.latest_terms import LatestTerms
 from slidejoin.plan.output_schema import together
+from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -152,8 +152,7 @@ class JoinOperator:
         # Both indexes exist until the new one is done.
         self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
         # Needed at each push, however small.
-        window = plan.config.window
-        counted = window if isinstance(window, CountWindow) and plan.scope is None else None
+        counted = plan.scope.counted
         self._sizes = None if counted is None else (counted.left, counted.right, counted.slide)
         self._self_join, self._counting = plan.config.self_join, plan.config.output == "count"
         self._borrowing = [one for one in self.windows.values() if one.borrows]
@@ -354,7 +353,7 @@ class JoinOperator:
     def expire(self, watermark: int) -> None:
         """Expire the rows of a time window that no row at or above the watermark can see."""
         scope = self.plan.scope
-        if scope is None:
+        if isinstance(scope, OrdinalScope):
             return
         oldest = {side: scope.oldest(side, watermark) for side in SIDES}
         if self.deferred is not None:
@@ -432,7 +431,7 @@ class JoinOperator:
         """Take the rows of each side into empty windows: a table, see `SideWindow.load` for its ordinals."""
         if self.added is not None:
             rows = {side: (self.added.loaded(side, table), at, seen) for side, (table, at, seen) in rows.items()}
-        timed = self.plan.scope is not None
+        timed = self.plan.scope.counted is None
         if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
             self._change_to(self.plan.index_terms("bi_sort"))
         for side, (table, stretches, seen) in rows.items():

@@ -40,7 +40,6 @@ from slidejoin.operator.window.departures import CountDepartures, Departed, depa
 from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -115,9 +114,9 @@ class JoinTypeOutput:
             self._words = memoryview(self._ways.data)  # items of it are set in a third of the time
         # Of each side whose rows are put out: its number, its size, and by how many rows the window slides.
         window = plan.config.window
-        self._leaving: list[tuple[int, Side, int, int]] = []
-        if isinstance(window, CountWindow):
-            self._leaving = [(SIDES.index(side), side, window.size(side), window.slide) for side in self.sides]
+        self._leaving = [
+            (SIDES.index(side), side, *window.view(side)) for side in self.sides if window.capacity(side) is not None
+        ]
         # What few output rows are written into: a table for each push would take longer than its rows.
         self._block: PositionsBlock | None = None
         if self._ways is not None and plan.config.output == "positions":
@@ -132,8 +131,8 @@ class JoinTypeOutput:
             return None
         ways = np.full(WAYS, -1)
         ways[KEPT_PAIRS] = {"left_anti": NO_PAIRS, "left_semi": FIRST_PAIRS}.get(self._how, EVERY_PAIR)
-        if isinstance(window, CountWindow):
-            ways[SLIDE_BY], ways[SIZES], ways[SIZES + 1] = window.slide, window.left, window.right
+        if window.capacity("left") is not None:
+            (ways[SIZES], ways[SLIDE_BY]), (ways[SIZES + 1], _) = window.view("left"), window.view("right")
         return ways
 
     # -- one slice -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from slidejoin.index.probe import ProbeBatch
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import other
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["EVERYTHING", "key_ranges", "probe_batch", "slots_of"]
-
-EVERYTHING = 1 << 62
-"""More rows than any window of time can hold."""
+__all__ = ["key_ranges", "probe_batch", "slots_of"]
 
 
 def probe_batch(
@@ -48,12 +44,7 @@ def probe_batch(
     prepared : Prepared, optional
         The same rows as their own side's index has them, if the other index can use their order.
     """
-    stored, window = other(role), plan.config.window
-    size, slide = EVERYTHING, 1
-    # Where rows carry their numbers, on Spark, those of other buckets count as well: a term looks at them.
-    if isinstance(window, CountWindow) and plan.scope is None:
-        size, slide = window.size(stored), window.slide
-    view = view_of(arrived, size, slide, own=plan.config.self_join)
+    view = view_of(arrived, *plan.scope.view(other(role)), own=plan.config.self_join)
     around = None if prepared is None or plan.branches else _around(plan, role)
     if around is None or prepared is None or not prepared.orders(around, table.num_rows):
         prepared = around = None

@@ -130,7 +130,7 @@ def selectivities(
     """
     source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
     # In a bucket stored rows lack what they have arrived with.
-    asked_again = plan.scope is None or not plan.scope.probing
+    asked_again = not plan.scope.probing
     samples = []
     for role in SIDES:
         stored, coming = windows[other(role)], source[other(role)].num_rows

@@ -11,7 +11,6 @@ from slidejoin.operator.ingest.ingest import Push
 from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.rows.widths import SLICE, TableLimit, Widths, chunked, in_one_chunk, widths_of
 from slidejoin.sides import SIDES
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,23 +25,18 @@ __all__ = ["slice_rows", "slices_of"]
 SMALLEST_SLICE = 1 << 11
 
 
-def slice_rows(plan: Plan, rows: int, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
+def slice_rows(plan: Plan, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
     """Return how many rows a slice may have: as many as the windows hold, else probes search rows that they never see.
 
-    `times` are the event times of all `rows`, (n,) int64 for each side; None for count windows.
+    `times` are the event times of all rows, (n,) int64 for each side; None for count windows.
     """
-    window = plan.config.window
-    if plan.scope is not None:
-        full = plan.scope.at_once(times) if rows else LARGEST_SLICE
-    else:
-        full = window.left + window.right if isinstance(window, CountWindow) else LARGEST_SLICE
-    return min(max(full, SMALLEST_SLICE), LARGEST_SLICE)
+    return min(max(plan.scope.at_once(times), SMALLEST_SLICE), LARGEST_SLICE)
 
 
 def slices_of(plan: Plan, push: Push, most: int = LARGEST_SLICE) -> Iterator[Push]:
     """Cut a push into slices of its arrival order, of up to `most` rows."""
     arrivals, total = push.arrivals, push.rows
-    rows, large = slice_rows(plan, total, push.times), any(map(chunked, push.tables.values()))
+    rows, large = slice_rows(plan, push.times), any(map(chunked, push.tables.values()))
     rows = min(rows, most, plan.most_probes)
     if 0 < total <= rows and not large:
         yield push

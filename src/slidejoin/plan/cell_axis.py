@@ -12,7 +12,6 @@ from slidejoin.index.cells.band_cells import LONGEST, Axis
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.floats import float_keys
 from slidejoin.sides import SIDES
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +70,7 @@ def axes_of_widths(term: object, window: Window, widths: tuple[float, float]) ->
 
 
 def _too_long(window: Window) -> bool:
-    return isinstance(window, CountWindow) and max(window.left, window.right) > LONGEST // 2
+    return max(window.capacity(side) or 0 for side in SIDES) > LONGEST // 2
 
 
 def _axis_of_integers(width: int) -> Axis | None:

@@ -64,7 +64,7 @@ class KeptColumns:
         config: JoinSpec,
         layout: Layout,
         bound: BoundPredicate,
-        scope: Scope | None,
+        scope: Scope,
         schemas: tuple[pa.Schema, pa.Schema],
         others: Mapping[Side, Iterable[str]] | None = None,
         *,
@@ -84,8 +84,7 @@ class KeptColumns:
             needed.update(name for one in sides[side] for name in (others or {}).get(one, ()))
             if everything:
                 needed.update(schema.names)
-            if scope is not None:
-                needed.update(scope.columns(side))
+            needed.update(scope.columns(side))
             codes = {coded: name for one in sides[side] for coded, name in bound.codes[one].items()}
             # A batch needs a column to have a number of rows at all.
             names = [name for name in schema.names if name in needed or name in codes.values()] or schema.names[:1]

@@ -19,7 +19,7 @@ from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.key_layout import PlainLayout
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.planar_terms import in_planar_order, suits_planar
-from slidejoin.plan.window_term import CountScope, WindowTerm, bind_scope
+from slidejoin.plan.window_term import CountScope, bind_scope
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
@@ -105,7 +105,7 @@ class Plan:
         Range terms, the indexed one first; each of the others is a further dimension.
     numbers : tuple of int
         For each of them its number among the predicate's own terms, -1 for the scope.
-    scope : TimeScope, CountScope or None
+    scope : OrdinalScope, TimeScope or CountScope
         The window as a range term; None for count windows over the operator's own ordinals.
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
@@ -125,7 +125,7 @@ class Plan:
     bound: BoundPredicate
     terms: tuple[Term, ...]
     numbers: tuple[int, ...]
-    scope: Scope | None
+    scope: Scope
     layout: Layout
     axes: dict[Side, Axis] | None
     composite: Composite | None
@@ -367,8 +367,8 @@ def make_plan(
     scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     # Of left rows that are answered as they leave, intervals of ordinals say what a count window holds.
-    if scope is not None and not (rule is not None and isinstance(scope, CountScope)):
-        numbered.append((WindowTerm(scope), -1))
+    if scope.term is not None and not (rule is not None and isinstance(scope, CountScope)):
+        numbered.append((scope.term, -1))
     if not numbered:
         numbered.append((EverythingTerm(), -1))
     numbered.sort(key=lambda pair: PREFERENCE.index(_shape(pair[0])))

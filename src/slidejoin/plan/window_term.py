@@ -1,7 +1,8 @@
-"""A window bound to schemas: the scope of a pair as one more range term.
+"""A window bound to schemas: the scope of a pair, which decides who sees whom, and who expires.
 
-Time windows always have one. A count window has one where the operator sees only a part of the streams and rows carry
-their numbers, as in a bucket on Spark; otherwise its scope is given by the ordinals of the operator.
+Three kinds answer the same questions. `TimeScope`: a time window, whose scope is one more range term. `OrdinalScope`: a
+count window, whose scope follows from the operator's ordinals alone. `CountScope`: a count window where the operator
+sees only a part of the streams and rows carry their numbers, as in a bucket on Spark; it is a term, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.truth.types import UNIT_SCALE
 from slidejoin.rows.arrow_buffers import values_in
 from slidejoin.sides import other
-from slidejoin.spec.window import CountWindow, Span
+from slidejoin.spec.window import EVERYTHING, CountWindow, Span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CountScope",
+    "OrdinalScope",
     "Scope",
+    "TermScope",
     "TimeScope",
     "WindowTerm",
     "bind_scope",
@@ -75,6 +78,61 @@ def family_of(kind: pa.DataType) -> str | None:
 def scale_of(kind: pa.DataType) -> int:
     """Return s of a type's ticks, which are ``10**-s`` seconds; 0 for dates, and for integers, which are their own."""
     return UNIT_SCALE[kind.unit] if pa.types.is_timestamp(kind) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinalScope:
+    """A count window over whole streams: the operator's own ordinals say which rows a probe sees, and which expire.
+
+    ::
+
+        CountWindow(left=2, right=3), right rows 0 1 2 3 4 before a left row: it sees 2 3 4; rows 0 and 1 have expired
+
+    Attributes
+    ----------
+    window : CountWindow
+    """
+
+    window: CountWindow
+    lateness: int = 0
+
+    @property
+    def counted(self) -> CountWindow | None:
+        """The window whose rows expire as their numbers say."""
+        return self.window
+
+    @property
+    def term(self) -> WindowTerm | None:
+        """The scope as a term: there is none, as ordinals need no comparison of columns."""
+        return None
+
+    @property
+    def probing(self) -> tuple[str, ...]:
+        """Columns that only probes need: none."""
+        return ()
+
+    def columns(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 - see `TimeScope`
+        """Return no column: none tells whether a row is in scope."""
+        return ()
+
+    def length(self, side: Side) -> int:  # noqa: ARG002 - see `TimeScope`
+        """Return 0: rows stay for no time."""
+        return 0
+
+    def oldest(self, side: Side, mark: int) -> int:
+        """Return the ordinal from which on that side's rows may still be seen, `mark` of them having arrived."""
+        return self.window.first(side, mark)
+
+    def view(self, stored: Side) -> tuple[int, int]:
+        """Return how many of the newest stored rows a probe sees, and in blocks of how many they expire."""
+        return self.window.view(stored)
+
+    def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:  # noqa: ARG002 - see `TimeScope`
+        """Return how many rows the windows of both sides hold."""
+        return self.window.left + self.window.right
+
+    def times(self, side: Side, columns: Mapping[str, Any]) -> None:
+        """Return None: rows expire by their ordinals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +191,16 @@ class TimeScope:
         return TimeScope(window, stay_left, stay_right, lateness, scale)
 
     @property
+    def counted(self) -> CountWindow | None:
+        """None: rows expire by their times."""
+        return None
+
+    @property
+    def term(self) -> WindowTerm | None:
+        """The scope as a term: a band of event times."""
+        return WindowTerm(self)
+
+    @property
     def probing(self) -> tuple[str, ...]:
         """Columns that only probes need: none."""
         return ()
@@ -155,10 +223,20 @@ class TimeScope:
         return mark - self.length(side)
 
     def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
-        """Return how many of these rows, at least one, the windows of both sides hold."""
+        """Return how many of these rows the windows of both sides hold; of no rows, any number."""
         known = [t for t in times.values() if t is not None and t.size]
+        if not known:
+            return LARGEST
         span = max(int(t.max()) for t in known) - min(int(t.min()) for t in known)
         return sum(t.size for t in known) * (self.left_length + self.right_length) // max(span, 1)
+
+    def view(self, stored: Side) -> tuple[int, int]:
+        """Return that a probe sees all stored rows, as far as their number goes."""
+        return self.window.view(stored)
+
+    def times(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64] | None:
+        """Return by which (n,) int64 ticks rows expire."""
+        return self.ticks(side, columns)[0]
 
     def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
         """Return the event times in scope: up to the probe's own length after it, the other's before it."""
@@ -260,6 +338,16 @@ class CountScope:
     lateness: int = 0
 
     @property
+    def counted(self) -> CountWindow | None:
+        """None: rows expire by the numbers that they carry, among those of all buckets."""
+        return None
+
+    @property
+    def term(self) -> WindowTerm | None:
+        """The scope as a term: the ordinals that a probe of either side sees."""
+        return WindowTerm(self)
+
+    @property
     def probing(self) -> tuple[str, ...]:
         """Columns that only arriving rows need, stored ones do not."""
         return (self.seen,)
@@ -282,7 +370,9 @@ class CountScope:
         return self.window.first(side, mark)
 
     def at_once(self, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
-        """Return how many of these rows, which `times` gives the ordinals of, the windows of both sides hold."""
+        """Return how many rows with these ordinals the windows of both sides hold; of no rows, any number."""
+        if not any(one is not None and one.size for one in times.values()):
+            return LARGEST
         total = 0
         for side, ordinals in times.items():
             if ordinals is not None and ordinals.size:
@@ -298,6 +388,14 @@ class CountScope:
         """Return the rows' places in the one order over both sides, (n,) int64."""
         return _numbers(columns[self.ordinal]) + _numbers(columns[self.seen])
 
+    def view(self, stored: Side) -> tuple[int, int]:  # noqa: ARG002 - see `OrdinalScope`
+        """Return that a probe sees all stored rows: those of other buckets count as well, which a term looks at."""
+        return EVERYTHING, 1
+
+    def times(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64] | None:
+        """Return by which (n,) int64 ordinals rows expire."""
+        return self.ticks(side, columns)[0]
+
     def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
         """Return the ordinals of the other side's rows that each probe sees."""
         seen = _numbers(columns[self.seen])
@@ -309,11 +407,14 @@ def _numbers(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> NDArray[np.int64]:
     return numbers
 
 
-Scope: TypeAlias = TimeScope | CountScope
+TermScope: TypeAlias = TimeScope | CountScope
+"""A scope that columns of the rows decide, as a term."""
+
+Scope: TypeAlias = OrdinalScope | TermScope
 
 
-def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple[str, str] | None) -> Scope | None:
-    """Return the scope of a window, None where the ordinals of the operator are sufficient.
+def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple[str, str] | None) -> Scope:
+    """Return the scope of a window.
 
     Parameters
     ----------
@@ -326,7 +427,7 @@ def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple
         For event-time columns that cannot be used.
     """
     if isinstance(window, CountWindow):
-        return None if numbers is None else CountScope(window, *numbers)
+        return OrdinalScope(window) if numbers is None else CountScope(window, *numbers)
     return TimeScope.bind(window, left, right)
 
 
@@ -334,7 +435,7 @@ def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple
 class WindowTerm:
     """The scope as a range term: a band of event times, or the ordinals that a probe of either side sees."""
 
-    scope: Scope
+    scope: TermScope
     exact: bool = True
 
     @property

@@ -18,7 +18,16 @@ from slidejoin.stored import StoredValue
 if TYPE_CHECKING:
     from slidejoin.sides import Side
 
-__all__ = ["CountWindow", "Span", "TimeWindow", "Window", "length_of", "window_from_json", "window_to_json"]
+__all__ = [
+    "EVERYTHING",
+    "CountWindow",
+    "Span",
+    "TimeWindow",
+    "Window",
+    "length_of",
+    "window_from_json",
+    "window_to_json",
+]
 
 NANOSECONDS = {
     "nanosecond": 1,
@@ -37,6 +46,9 @@ LONG = 10_000
 
 LARGEST = (1 << 62) - 1
 """Rows of a window: ordinals are 64-bit integers, and two of them must add up."""
+
+EVERYTHING = 1 << 62
+"""More rows than any window of time can hold."""
 
 LONGEST_LENGTH = 1 << 200
 """Of a stored window: longer ones mean the same long before."""
@@ -215,6 +227,14 @@ class CountWindow:
         """Rows kept of that side."""
         return self.left if side == "left" else self.right
 
+    def capacity(self, side: Side) -> int | None:
+        """Return how many rows of a side the window holds; None where time decides."""
+        return self.size(side)
+
+    def view(self, stored: Side) -> tuple[int, int]:
+        """Return how many of the newest stored rows a probe sees, and in blocks of how many they expire."""
+        return self.size(stored), self.slide
+
     def first(self, side: Side, arrived: int) -> int:
         """Return the first ordinal of a side that is in the window after so many of its rows."""
         outside = arrived - (self.left if side == "left" else self.right)
@@ -315,6 +335,18 @@ class TimeWindow:
     def on(self, side: Side) -> str:
         """Return the event-time column of that side."""
         return self.left_on if side == "left" else self.right_on
+
+    def capacity(self, side: Side) -> int | None:  # noqa: ARG002 - see `CountWindow`
+        """Return None: time decides how many rows of a side the window holds."""
+        return None
+
+    def view(self, stored: Side) -> tuple[int, int]:  # noqa: ARG002 - see `CountWindow`
+        """Return that a probe sees all stored rows, as far as their number goes: a term compares the times."""
+        return EVERYTHING, 1
+
+    def first(self, side: Side, arrived: int) -> int:  # noqa: ARG002 - see `CountWindow`
+        """Return 0: no number of rows makes others expire."""
+        return 0
 
 
 Window: TypeAlias = CountWindow | TimeWindow

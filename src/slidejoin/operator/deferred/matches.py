@@ -10,9 +10,10 @@ import numpy as np
 from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
 from slidejoin.operator.output import PairOutput
-from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
+from slidejoin.operator.probe_batch import key_ranges
 from slidejoin.operator.probe_candidates import candidates_of, written
 from slidejoin.plan.deferred import NearestRule
+from slidejoin.spec.window import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ class Matches:
     def __init__(self, parts: JoinParts) -> None:
         self._parts = parts
         plan = parts.plan
-        wanted = {*plan.bound.columns("left"), *(() if plan.scope is None else plan.scope.columns("left"))}
+        wanted = {*plan.bound.columns("left"), *plan.scope.columns("left")}
         if isinstance(plan.rule, NearestRule):
             wanted.add(plan.rule.left)
         names = plan.kept_schema("left").names

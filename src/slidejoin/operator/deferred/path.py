@@ -176,8 +176,7 @@ class DeferredPath:
     @property
     def longer(self) -> int:
         """How many ticks right rows stay longer than in other joins of a time window: until no left row waits."""
-        scope = self._parts.plan.scope
-        return 0 if scope is None else scope.length("left")
+        return self._parts.plan.scope.length("left")
 
     # -- state and figures ---------------------------------------------------------------------------------------------
 

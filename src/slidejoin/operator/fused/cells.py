@@ -44,12 +44,10 @@ from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
 from slidejoin.operator.output import JoinedRows
-from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.operator.slices import slice_rows
 from slidejoin.operator.topology.shared import SMALLEST_SPREAD
 from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES, other
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,24 +106,21 @@ class FusedCells(FusedPush):
         plan, bands = parts.plan, around(parts.plan)
         composite = composite_columns(plan)
         super().__init__(parts, columns or composite or {side: (band,) for side, band in bands.items()})
-        self._largest = slice_rows(plan, 0, {})
+        self._largest = slice_rows(plan, {})
         self.work = np.zeros(WORK, np.int64)
         """The work array of a push for kernels, see `slidejoin.operator.fused.kernels.work`."""
         self._words = memoryview(self.work.data)  # items of it are set in a third of the time
         self._address = address_of(self.work)
         self._marking = False  # whether the kernel marks the rows of the push's pairs
         self.probe_sides: dict[Side, ProbeSide] = {}
-        self._times = None if plan.scope is None else EventTimes(plan, plan.scope)
+        self._times = EventTimes.of(plan)
         for role in SIDES:
-            window, view = plan.config.window, np.zeros(VIEW, np.int64)
-            size, slide = (
-                (window.size(other(role)), window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
-            )
-            view[[SIZE, SLIDE]] = size, slide
+            view = np.zeros(VIEW, np.int64)
+            view[[SIZE, SLIDE]] = plan.config.window.view(other(role))
             if role in bands:
                 view[[BELOW, ABOVE]] = bands[role].below, bands[role].above
             one = self.probe_sides[role] = ProbeSide(LEFT if role == "left" else RIGHT, view, FoundPositions())
-            if plan.scope is not None:
+            if self._times is not None:
                 self.work[one.at + BEFORE] = plan.scope.length(other(role))
                 self.work[one.at + AFTER] = plan.scope.length(role)
         self._packed = PackedKeys(plan, parts.windows, composite) if composite else None
@@ -149,7 +144,7 @@ class FusedCells(FusedPush):
             and keys_say_all(plan)
             and not any(plan.bound.filters_side(side) for side in SIDES)
             and (plan.composite is not None or range_terms(plan) == (0,))
-            and (plan.scope is None or EventTimes.serves(plan, plan.scope))
+            and EventTimes.serves(plan)
             and len(around(plan) or composite_columns(plan)) == len(SIDES)
         )
 
@@ -175,7 +170,7 @@ class FusedCells(FusedPush):
         if self._times is not None:
             arrivals = self._arrange(batch, by)
             times = self._times.take(batch, arrivals)
-            if times is None or slice_rows(self._parts.plan, batch.rows, times) < batch.rows:
+            if times is None or slice_rows(self._parts.plan, times) < batch.rows:
                 return False
         self._accepted = AcceptedCells(keys, tables, times, arrivals, by, helper)
         return True

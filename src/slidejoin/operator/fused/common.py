@@ -159,7 +159,7 @@ def keys_say_all(plan: Plan) -> bool:
     """Tell whether pairs are checked by nothing but one term, or two, or a composite key, and by the time window."""
     key = range_terms(plan)[:MOST_TERMS] if plan.composite is None else plan.composite.terms
     further = [term.shape for place, term in enumerate(plan.terms) if place not in key]
-    return further == ([] if plan.scope is None else ["scope"]) and plan.bound.filter(plan.loose) is None
+    return further == ([] if plan.scope.term is None else ["scope"]) and plan.bound.filter(plan.loose) is None
 
 
 def range_terms(plan: Plan) -> tuple[int, ...]:

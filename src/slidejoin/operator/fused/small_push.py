@@ -102,7 +102,7 @@ class SmallPush:
         self._columns: dict[str | None, tuple[ListedColumns, ListedColumns] | None] = {
             None: (self._left.columns, self._right.columns)
         }
-        self._most_rows = min(MOST_ROWS, slice_rows(plan, 0, {}))
+        self._most_rows = min(MOST_ROWS, slice_rows(plan, {}))
         self._places = 0
         """Pairs that the accepted push has room for."""
         self._roomy, self._aside = False, plan.config.order == "none"
@@ -122,7 +122,7 @@ class SmallPush:
     def serves(parts: JoinParts) -> bool:
         """Tell whether a join that `FusedCells` serves needs nothing that small pushes do not support."""
         plan = parts.plan
-        if plan.scope is not None or plan.config.output == "count":
+        if plan.scope.counted is None or plan.config.output == "count":
             return False
         for side in SIDES:
             schema, held, names = plan.taken_schema(side), parts.windows[side].payload.plain, plan.layout.names(side)

@@ -21,7 +21,6 @@ from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside
 from slidejoin.operator.fused.kernels.asking import ask_runs
 from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,11 +56,11 @@ class AcceptedRuns(NamedTuple):
 class RunProbes:
     """The probes of one side and their matches, in memory that is kept from push to push."""
 
-    def __init__(self, keys: Beside, window: CountWindow, stored: Side) -> None:
+    def __init__(self, keys: Beside, view: tuple[int, int]) -> None:
         shift = keys.shift
         self._sign, self._lows, self._highs = shift.sign, shift.lows, shift.highs
         self._view = np.zeros(VIEW, np.int64)
-        self._view[[SIZE, SLIDE]] = window.size(stored), window.slide
+        self._view[[SIZE, SLIDE]] = view
         self._places = MATCHES
         self._kept = self.found = np.empty(0, np.uint32)
         self.counts = np.empty(0, np.int32)
@@ -106,11 +105,10 @@ class FusedRuns(FusedPush):
 
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan
-        keys, window = beside(plan), plan.config.window
+        keys = beside(plan)
         super().__init__(parts, {side: (one,) for side, one in keys.items()})
-        assert isinstance(window, CountWindow)  # noqa: S101 - looked at by `serves`
-        self._probes = {role: RunProbes(keys[role], window, other(role)) for role in SIDES}
-        self._largest = slice_rows(plan, 0, {})
+        self._probes = {role: RunProbes(keys[role], plan.scope.view(other(role))) for role in SIDES}
+        self._largest = slice_rows(plan, {})
         self._rests_until = 0
         """Rows of the join up to which pushes take the general path."""
         self._accepted: AcceptedRuns | None = None
@@ -122,7 +120,7 @@ class FusedRuns(FusedPush):
             parts.algorithm in {"band_cells", "bi_sort"}
             and keys_say_all(parts.plan)
             and parts.windows["left"].merge
-            and parts.plan.scope is None
+            and parts.plan.scope.counted is not None
             and not any(parts.plan.bound.filters_side(side) for side in SIDES)
             and range_terms(parts.plan) == (0,)
             and len(beside(parts.plan)) == len(SIDES)

@@ -217,7 +217,7 @@ class FusedTerms(FusedCells):
         plan, places = parts.plan, range_terms(parts.plan)
         if plan.config.algorithm not in {"auto", "band_cells"} or not any(_served(plan.terms[at]) for at in places):
             return False
-        if plan.scope is not None and not EventTimes.serves(plan, plan.scope):
+        if not EventTimes.serves(plan):
             return False
         condition = _condition(plan, _programmable(plan))
         if condition is not None and (

@@ -160,7 +160,7 @@ def clock_of(plan: Plan, now: float | None = None) -> tuple[Clock, Callable[[], 
     """Return the clock of a new join, and the function that reads the wall clock: it says `now`, if that is known."""
     config, scope = plan.config, plan.scope
     wall = config.wall_clock or monotonic
-    lateness = scope.lateness if scope else 0
+    lateness = scope.lateness
     if config.idle_timeout is None:
         return Clock(lateness), wall
     now = wall() if now is None else now

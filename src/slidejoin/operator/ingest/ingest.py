@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.operator.ingest.arrival import arrange
+from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.predicate.truth.values import Batch
 from slidejoin.rows.held_types import held
 from slidejoin.rows.reorder import rows_as_given, rows_at
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.ingest.arrival import Arrivals, Clock
     from slidejoin.plan.plan import Plan
+    from slidejoin.plan.window_term import TermScope
     from slidejoin.sides import Side
 
 __all__ = ["Ingest", "Push", "columns_of"]
@@ -92,10 +94,11 @@ class Ingest:
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
         kept: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
-        if self._plan.scope is not None:
+        scope = self._plan.scope
+        if not isinstance(scope, OrdinalScope):
             clock = replace(clock)
             before = clock.watermark if own_clock else watermark
-            ticks, null = self._ticks(kept, arrivals)
+            ticks, null = self._ticks(scope, kept, arrivals)
             all_arrivals = arrivals
             if null is not None:
                 null_time = int(null["left"].sum() + null["right"].sum())
@@ -150,11 +153,9 @@ class Ingest:
         return found
 
     def _ticks(
-        self, tables: dict[Side, pa.Table], arrivals: Arrivals
+        self, scope: TermScope, tables: dict[Side, pa.Table], arrivals: Arrivals
     ) -> tuple[dict[Side, NDArray[np.int64]], dict[Side, NDArray[np.bool_]] | None]:
         """Return event times in arrival order, and which of them are NULL; None if there is none."""
-        scope = self._plan.scope
-        assert scope is not None  # noqa: S101 - asked for time windows only
         ticks: dict[Side, NDArray[np.int64]] = {}
         null: dict[Side, NDArray[np.bool_]] = {}
         for side in SIDES:

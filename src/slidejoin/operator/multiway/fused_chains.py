@@ -50,12 +50,10 @@ from slidejoin.operator.multiway.kernels.chaining import (
     walk_chains,
     work_of,
 )
-from slidejoin.operator.probe_batch import EVERYTHING
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.values import WHOLE
 from slidejoin.runtime.array_pool import address_of
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -238,9 +236,7 @@ class FusedChains:
         walk.kept.extend((*arrays, before, ring))
         for number, array in enumerate(arrays):
             work[at + TABLE + 2 * number : at + TABLE + 2 * number + 2] = address_of(array), array.size
-        window = self._plan.spec.windows[stored]
-        size, slide = (window.right, window.slide) if isinstance(window, CountWindow) else (EVERYTHING, 1)
-        view = view_of(stretch.arrived[stored], size, slide)
+        view = view_of(stretch.arrived[stored], *self._plan.spec.windows[stored].view("right"))
         work[at + VIEWED : at + VIEWED + view.size] = view
         work[at + OWNER] = chain.index(place.stream)
         stride = payload.records.dtype.itemsize

@@ -200,7 +200,7 @@ class MultiOperator:
 
     def _expire_counted(self) -> None:
         for window, spec in zip(self.windows, self.plan.spec.windows, strict=True):
-            if isinstance(spec, CountWindow) and (first := spec.first("right", window.rows_seen)) > 0:
+            if (first := spec.first("right", window.rows_seen)) > 0:
                 window.expire(first)
 
     def expire(self, watermark: int) -> None:

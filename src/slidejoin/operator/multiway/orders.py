@@ -19,7 +19,6 @@ from slidejoin.plan.multiway.scope import NEWEST, UNTIL
 from slidejoin.plan.window_term import saturating_add
 from slidejoin.predicate.expression.streams import wide_name
 from slidejoin.rows.arrow_buffers import array_of, by_name
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,7 +146,7 @@ class OrderAdvisor:
             return StepEstimate(counted, "counted")
         plan, source = self._plan, "sampled"
         window = plan.spec.windows[stored]
-        rows = float(window.right if isinstance(window, CountWindow) else UNKNOWN_ROWS)
+        rows = float(window.capacity("right") or UNKNOWN_ROWS)
         share = 1.0
         linked = [one for one in bound if plan.linked(stored, frozenset({one}))]
         for one in linked:

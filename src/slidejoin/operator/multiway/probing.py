@@ -12,13 +12,12 @@ from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
 from slidejoin.operator.multiway.kernels.widening import rank_probes
 from slidejoin.operator.multiway.stream_window import gathered
-from slidejoin.operator.probe_batch import EVERYTHING, key_ranges
+from slidejoin.operator.probe_batch import key_ranges
 from slidejoin.operator.probe_candidates import candidates_of, written
 from slidejoin.plan.multiway.multi_plan import NOTHING
 from slidejoin.plan.multiway.scope import NEWEST, UNTIL
 from slidejoin.predicate.expression.streams import stream_and_name, wide_name
 from slidejoin.rows.arrow_buffers import array_of, by_name
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -162,8 +161,7 @@ class Prober:
             # Their places in an arrival order of these probes and the stored rows.
             ranks = self._memory.take(cut.stop - cut.start)
             rank_probes(seen.before, seen.ranks, wide.producers[cut], seen.arrived, ranks)
-            spec = self._plan.spec.windows[step.stored]
-            size, slide = (spec.right, spec.slide) if isinstance(spec, CountWindow) else (EVERYTHING, 1)
+            size, slide = self._plan.spec.windows[step.stored].view("right")
             batch = ProbeBatch(
                 first=0,
                 rank=ranks,

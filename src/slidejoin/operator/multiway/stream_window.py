@@ -10,7 +10,6 @@ from slidejoin.operator.window.side import LOADED_AT_ONCE, SideWindow
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +63,7 @@ class StreamWindow:
     def __init__(self, plan: MultiPlan, number: int) -> None:
         self._plan, self._number = plan, number
         window = plan.spec.windows[number]
-        self.payload = Payload(plan.kept[number], expected=window.left if isinstance(window, CountWindow) else 0)
+        self.payload = Payload(plan.kept[number], expected=window.capacity("left") or 0)
         self.links: dict[tuple[int, tuple[int, ...]], StepIndex] = {}
         self.rows_seen = 0
 

@@ -24,7 +24,6 @@ from slidejoin.operator.ingest.kernels.clocks import rank_ages, watch_clocks
 from slidejoin.plan.window_term import TimeScope, displacing, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
+    from slidejoin.spec.window import CountWindow
 
 __all__ = ["AgingRows", "CountDepartures", "Departed", "Departures", "TimeDepartures", "Wanted", "departures_of"]
 
@@ -156,10 +156,8 @@ class Departures(ABC):
 class CountDepartures(Departures):
     """Departures from a count window."""
 
-    def __init__(self, plan: Plan, sides: Sequence[Side]) -> None:
+    def __init__(self, plan: Plan, sides: Sequence[Side], window: CountWindow) -> None:
         super().__init__(plan, sides)
-        window = plan.config.window
-        assert isinstance(window, CountWindow)  # noqa: S101 - see `departures_of`
         self._window = window
 
     def arrive(
@@ -367,6 +365,7 @@ class TimeDepartures(Departures):
 
 def departures_of(plan: Plan, sides: Sequence[Side]) -> Departures | None:
     """Return the departures of these sides' rows; None where rows carry their numbers, as in a bucket on Spark."""
-    if plan.scope is None:
-        return CountDepartures(plan, sides)
+    counted = plan.scope.counted
+    if counted is not None:
+        return CountDepartures(plan, sides, counted)
     return TimeDepartures(plan, sides) if isinstance(plan.scope, TimeScope) else None

@@ -16,7 +16,7 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
-from slidejoin.spec.window import CountWindow
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,10 +51,8 @@ LONGEST = 1 << 29
 def _expected(plan: Plan, side: Side) -> int:
     """Return how many rows of a side a window is going to have, 0 if time decides."""
     window = plan.config.window
-    if not isinstance(window, CountWindow):
-        return 0
     # Rows wait for those of the other side that are answered as they leave.
-    return window.size(side) if plan.rule is None else window.left + window.right
+    return sum(window.capacity(one) or 0 for one in ((side,) if plan.rule is None else SIDES))
 
 
 def too_far(span: int, rows: int) -> bool:
@@ -146,8 +144,7 @@ class SideWindow:
         self.payload = Payload(plan.kept_schema(side), merge, _expected(plan, side)) if payload is None else payload
         self.merge = merge
         self.rows_seen = 0
-        window = plan.config.window
-        self._capacity = window.size(side) if isinstance(window, CountWindow) and bounded else None
+        self._capacity = plan.config.window.capacity(side) if bounded else None
         self._indexed = indexed
         self.distances = Distances(plan.terms, side, closing)
         self.chosen = chosen
@@ -238,7 +235,7 @@ class SideWindow:
             for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
                 ordinal = self.rows_seen
                 self.rows_seen += part.num_rows
-                self.append(part, None if scope is None else scope.ticks(self.side, by_name(part))[0], ordinal)
+                self.append(part, scope.times(self.side, by_name(part)), ordinal)
             start += rows
         self.skip_to(rows_seen)
 
@@ -318,9 +315,8 @@ class SideWindow:
 
     def stretched(self, coming: int = 0) -> bool:
         """Whether so many more rows would stretch the index, see `too_far`; those of a count window never do."""
-        if self.plan.scope is None:
-            return False
-        return too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
+        counted = self.plan.scope.counted is not None
+        return not counted and too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
 
     def measure(self, found: Found, first: int, rows: int) -> None:
         """Take the distances of the newest rows, the first with that ordinal, before any probe sees them."""

@@ -133,7 +133,7 @@ class DividedTopology(TopologySteps):
                 assert isinstance(taken, DealtRows)  # noqa: S101 - as the index prepared them
                 rows[side] = taken
                 self._stats.since("insert", start)
-        timed = self._plan.scope is not None
+        timed = self._plan.scope.counted is None
         return CoreMessage(
             self._indexes(),
             dict(first),

@@ -29,9 +29,9 @@ from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.divided import DividedTopology
 from slidejoin.papers.split_join.join_core import later
 from slidejoin.papers.split_join.options import HandshakeLowLatency
+from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.topologies import MOST_CORES
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +82,7 @@ class Coordinator:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._clock = Clock(plan.scope.lateness if plan.scope else 0)
+        self._clock = Clock(plan.scope.lateness)
         self._told: dict[Side, int] = {}
         self._times: dict[Side, deque[tuple[int, NDArray[np.int64]]]] = {side: deque() for side in SIDES}
 
@@ -90,7 +90,7 @@ class Coordinator:
         """Return the rows that none of those of a message sees any more, and take account of these."""
         scope, window = self._plan.scope, self._plan.config.window
         gone: dict[Side, Expired] = {}
-        if scope is None and isinstance(window, CountWindow):
+        if isinstance(scope, OrdinalScope):
             first = {side: window.first(side, message.before[side]) for side in SIDES}
             if self._plan.config.self_join:
                 first = dict.fromkeys(SIDES, min(first.values()))
@@ -100,7 +100,7 @@ class Coordinator:
                 if ordinal > told:
                     gone[side] = Expired(np.arange(told, ordinal), None)
                     self._told[side] = ordinal
-        elif scope is not None:
+        else:
             mark = later(self._clock.watermark, message.part.watermark)
             if mark is not None:
                 for side in SIDES:

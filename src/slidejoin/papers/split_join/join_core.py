@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.papers.split_join.cores.found import ListedInCore
+from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.sides import SIDES, other
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from slidejoin.index.answer import Found
@@ -98,7 +98,7 @@ class JoinCore:
         self.core, self._alone = core, alone
         self.seconds = 0.0
         self._plan = plan
-        self._clock = Clock(plan.scope.lateness if plan.scope else 0)
+        self._clock = Clock(plan.scope.lateness)
 
     def region(self, message: CoreMessage, side: Side) -> Region:
         """Return its part of a side's window."""
@@ -112,14 +112,14 @@ class JoinCore:
         a side is idle, the join's watermark may be ahead of them.
         """
         window, scope = self._plan.config.window, self._plan.scope
-        if scope is not None:
+        if not isinstance(scope, OrdinalScope):
             mark = later(self._clock.watermark, message.part.watermark)
             if mark is not None:
                 for side in SIDES:
                     self.region(message, side).expire_below(
                         message.time_dimension[side], scope.oldest(side, mark), message.kept[side]
                     )
-        elif isinstance(window, CountWindow):
+        else:
             first = {side: window.first(side, message.before[side]) for side in SIDES}
             if self._plan.config.self_join:
                 first = dict.fromkeys(SIDES, min(first.values()))

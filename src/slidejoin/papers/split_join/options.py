@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from slidejoin.arguments import one_of, truth_value
 from slidejoin.errors import ArgumentError
@@ -84,8 +84,8 @@ class SplitJoin(Topology):
 
         if not self.punctuation:
             return None
-        of = pa.field
-        return pa.schema([of("punctuation", pa.string()), of("rows_done", pa.int64()), of("stored_done", pa.int64())])
+        marks: list[pa.Field[Any]] = [pa.field("punctuation", pa.string())]
+        return pa.schema([*marks, pa.field("rows_done", pa.int64()), pa.field("stored_done", pa.int64())])
 
     def check_join(self, order: str, output: str, how: str = "inner") -> None:  # noqa: ARG002 - any order can be promised
         """Refuse punctuation among counts and in joins that are not inner, see `Topology`."""

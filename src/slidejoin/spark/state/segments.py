@@ -18,7 +18,7 @@ from slidejoin.errors import StateError
 from slidejoin.index.factory import mapped, sealed
 from slidejoin.operator.window.distances import Distances, distances_from, distances_to
 from slidejoin.operator.window.side import term_keys
-from slidejoin.plan.window_term import TimeScope, saturating_add
+from slidejoin.plan.window_term import OrdinalScope, TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.join_spec import OVER, OVER_TYPE, PLACE
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
-    from slidejoin.plan.window_term import Scope
+    from slidejoin.plan.window_term import TermScope
     from slidejoin.sides import Side
 
 __all__ = [
@@ -235,9 +235,9 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-def scope_of(plan: Plan) -> Scope:
-    """Return the scope of a join on Spark, which always has one."""
-    if plan.scope is None:
+def scope_of(plan: Plan) -> TermScope:
+    """Return the scope of a join on Spark, which columns of the rows decide."""
+    if isinstance(plan.scope, OrdinalScope):
         msg = "in a bucket rows of a count window carry their numbers"
         raise TypeError(msg)
     return plan.scope
