@@ -8,6 +8,7 @@ expires ordinals, and probes it in batches. No code outside this package depends
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["Index", "Occupancy", "Probing", "Request", "SealedPart"]
+__all__ = ["Index", "Occupancy", "Probing", "Request", "SealedPart", "Unfit"]
 
 
 class SealedPart(Protocol):
@@ -97,6 +98,15 @@ class Probing(NamedTuple):
 
     tasks: Sequence[Callable[[], None]]
     answer: Callable[[], Answer]
+
+
+class Unfit(Enum):
+    """Why an index may not suit any more, so that its rows move to another one of its kind."""
+
+    FULL = "the rows that come have no room"
+    INDISTINCT = "it does not distinguish all keys inserted so far"
+    SPARSE = "it has room for far more rows than are left"
+    CROWDED = "keys crowd in some places, as the rows since the last look show"
 
 
 class Index(ABC):
@@ -208,20 +218,17 @@ class Index(ABC):
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:
         """Return by how many bytes that many more rows make it grow at most; `keys` are theirs, (m,), if known."""
 
-    def outgrown(self, window: Occupancy, coming: int) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index to move the rows to before so many more are inserted; None to stay."""
-        return None
+    def refitted(self, window: Occupancy, why: Unfit, coming: int = 0) -> Index | None:  # noqa: ARG002 - see `BandCells`
+        """Return an empty index of this kind to move the rows to, if this one does not suit for that reason; or None.
 
-    def overtaxed(self, window: Occupancy) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index that the rows must move to after the last insert; None to stay."""
-        return None
-
-    def oversized(self, window: Occupancy) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index that would need less memory now that rows have expired; None to stay."""
-        return None
-
-    def crowded(self, window: Occupancy) -> Index | None:  # noqa: ARG002 - see the overriding ones
-        """Return an empty index with more room if keys crowd, judged by the rows since the last call; or None."""
+        Parameters
+        ----------
+        window : Occupancy
+        why : Unfit
+            What is looked at.
+        coming : int
+            Rows that are inserted next; only where that is what is looked at.
+        """
         return None
 
     # -- explanation -------------------------------------------------------------------------------------------------

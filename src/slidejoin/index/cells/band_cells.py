@@ -35,7 +35,7 @@ from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, draw_multip
 from slidejoin.index.kernels.weaving import check_found
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.ordinal_ring import OrdinalRing
-from slidejoin.index.protocol import Index, Probing
+from slidejoin.index.protocol import Index, Probing, Unfit
 from slidejoin.jit.vectors.vectors import LOW_32, aligned
 
 if TYPE_CHECKING:
@@ -376,25 +376,29 @@ class BandCells(Index):
         """Tell whether the table was made for fewer rows than there are before that ordinal."""
         return end - self._floor > CROWDED * self.rows
 
-    def outgrown(self, window: Occupancy, coming: int) -> BandCells | None:
+    def refitted(self, window: Occupancy, why: Unfit, coming: int = 0) -> BandCells | None:
+        """Return another table if this one is too small, too large, or does not keep keys apart, see `Index`."""
+        if why is Unfit.INDISTINCT:
+            return None if self.wide or self.narrow else self._anew(window, rows_for(window, 0))
+        if why is Unfit.FULL:
+            return self._larger(window, coming)
+        return self._smaller(window) if why is Unfit.SPARSE else self._roomier(window)
+
+    def _larger(self, window: Occupancy, coming: int) -> BandCells | None:
         """Return a larger table if so many more rows need one."""
         if not self.is_full(window.next + coming):
             return None
         rows = rows_for(window, coming)
         return self._anew(window, rows) if rows > self.rows else None
 
-    def overtaxed(self, window: Occupancy) -> BandCells | None:
-        """Return a table that distinguishes all keys inserted so far, by their whole keys if necessary."""
-        return None if self.wide or self.narrow else self._anew(window, rows_for(window, 0))
-
-    def oversized(self, window: Occupancy) -> BandCells | None:
+    def _smaller(self, window: Occupancy) -> BandCells | None:
         """Return a smaller table if this one was too large for as long as rows stay: tables grow by doubling."""
         span = max(window.next - window.first, FIRST_ROWS)
         if self.rows < SMALLEST_ROOMY or window.first < self._made_at or self.rows <= ROOMY * span:
             return None
         return self._anew(window, span)
 
-    def crowded(self, window: Occupancy) -> BandCells | None:
+    def _roomier(self, window: Occupancy) -> BandCells | None:
         """Return a table with more buckets for as many rows if keys crowded in full ones, see `ROOMY_ROWS_A_BUCKET`.
 
         Or one with other buckets if many different cells share one: their keys may have been chosen so. Judged by as

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from slidejoin.index.answer import Answer
-from slidejoin.index.protocol import Index, Probing
+from slidejoin.index.protocol import Index, Probing, Unfit
 from slidejoin.index.union.found import BranchRows, FoundInBranches, ranges_of_all
 from slidejoin.index.union.row_values import RowValues, columns_of, values_of
 
@@ -228,21 +228,9 @@ class UnionIndex(Index):
         """Return by how many bytes that many more rows make it grow at most."""
         return sum(index.growth(window, rows, None) for index in self._each()) + self._values.growth(rows)
 
-    def outgrown(self, window: Occupancy, coming: int) -> UnionIndex | None:
-        """Return an index with larger branches where so many more rows need these, see `Index`."""
-        return self._replaced([index.outgrown(window, coming) for index in self._each()], window)
-
-    def overtaxed(self, window: Occupancy) -> UnionIndex | None:
-        """Return an index with other branches where rows must move, see `Index`."""
-        return self._replaced([index.overtaxed(window) for index in self._each()], window)
-
-    def oversized(self, window: Occupancy) -> UnionIndex | None:
-        """Return an index with smaller branches where these would do, see `Index`."""
-        return self._replaced([index.oversized(window) for index in self._each()], window)
-
-    def crowded(self, window: Occupancy) -> UnionIndex | None:
-        """Return an index with roomier branches where keys crowd, see `Index`."""
-        return self._replaced([index.crowded(window) for index in self._each()], window)
+    def refitted(self, window: Occupancy, why: Unfit, coming: int = 0) -> UnionIndex | None:
+        """Return an index with other branches where these do not suit, see `Index`."""
+        return self._replaced([index.refitted(window, why, coming) for index in self._each()], window)
 
     def _replaced(self, indexes: Sequence[Index | None], window: Occupancy) -> UnionIndex | None:
         """Return an index with empty ones in some branches, which alone take the rows that are inserted again."""

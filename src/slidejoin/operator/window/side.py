@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import Keyspace, make_index
-from slidejoin.index.protocol import Occupancy
+from slidejoin.index.protocol import Occupancy, Unfit
 from slidejoin.operator.window.distances import Distances
 from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.plan.closed_ranges import ClosedLayout
@@ -220,7 +220,7 @@ class SideWindow:
     ) -> Prepared:
         """Do all of `append` but the insertion into the index, and return what has to be inserted; then `refit`."""
         prepared = self.prepare(table, first) if prepared is None else prepared
-        self._replace(self.index.outgrown(self._occupancy(first), table.num_rows), first)
+        self._replace(self.index.refitted(self._occupancy(first), Unfit.FULL, table.num_rows), first)
         self.hold(table, first, None if times is None else int(times.max()))
         return prepared
 
@@ -284,7 +284,7 @@ class SideWindow:
             self.payload.expire_below(payload_oldest)
         self.index.expire_below(self.time_dimension, oldest, self.first)
         old = self.index
-        if (smaller := old.oversized(self._occupancy())) is not None:
+        if (smaller := old.refitted(self._occupancy(), Unfit.SPARSE)) is not None:
             self._replace(smaller)
             if self.index.nbytes > old.nbytes:
                 self.index = old  # with fewer buckets, overflow lines took more than was saved
@@ -336,7 +336,7 @@ class SideWindow:
 
     def outgrown(self, coming: int) -> bool:
         """Whether so many more rows need another index first."""
-        return self.index.outgrown(self._occupancy(), coming) is not None
+        return self.index.refitted(self._occupancy(), Unfit.FULL, coming) is not None
 
     def change_index(self, chosen: IndexTerms) -> None:
         """Put the rows into another index, or one of other terms."""
@@ -359,7 +359,7 @@ class SideWindow:
 
     def relieve(self) -> bool:
         """Rebuild the index with more room if keys crowd in it, and tell whether that was done."""
-        roomier = self.index.crowded(self._occupancy())
+        roomier = self.index.refitted(self._occupancy(), Unfit.CROWDED)
         self._replace(roomier)
         return roomier is not None
 
@@ -370,7 +370,7 @@ class SideWindow:
 
     def refit(self) -> None:
         """Rebuild the index if it cannot distinguish its keys."""
-        self._replace(self.index.overtaxed(self._occupancy()))
+        self._replace(self.index.refitted(self._occupancy(), Unfit.INDISTINCT))
 
     def _replace(self, new: Index | None, next_row: int | None = None) -> None:
         """Insert the rows, those before `next_row` if that is given, into an empty index, which is used from now on."""
@@ -382,7 +382,7 @@ class SideWindow:
                 new.insert(rows, table.num_rows)
             new.skip_to(end)
             self.index = new
-            new = new.overtaxed(self._occupancy(end))
+            new = new.refitted(self._occupancy(end), Unfit.INDISTINCT)
 
     def _live(self, end: int) -> Iterator[tuple[int, pa.Table]]:
         """Iterate over the rows before an ordinal, with the ordinal of the first row of each table."""

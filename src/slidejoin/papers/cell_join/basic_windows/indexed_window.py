@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.protocol import Occupancy, Request
+from slidejoin.index.protocol import Occupancy, Request, Unfit
 from slidejoin.index.union.found import BranchRows
 from slidejoin.papers.cell_join.basic_windows.divided import DividedList, FoundByWorkers, GuardedFound
 from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
@@ -308,19 +308,14 @@ class IndexedWindow(DividedList):
             at += times * some
         return total
 
-    def outgrown(self, window: Occupancy, coming: int) -> IndexedWindow | None:
-        """Return an index with a larger newest basic window where so many more rows need one, see `Index`."""
-        if not self._windows:
-            return None
-        newest = self._windows[-1]
-        some = min(coming, newest.size - newest.rows)
-        return self._replaced({len(self._windows) - 1: newest.index.outgrown(newest.occupancy, some)}, window)
-
-    def overtaxed(self, window: Occupancy) -> IndexedWindow | None:
-        """Return an index with other basic windows where rows must move, see `Index`."""
+    def refitted(self, window: Occupancy, why: Unfit, coming: int = 0) -> IndexedWindow | None:
+        """Return an index with other basic windows where these do not suit, see `Index`; whole ones expire."""
+        numbers = {Unfit.INDISTINCT: range(len(self._windows)), Unfit.FULL: range(len(self._windows))[-1:]}.get(why, ())
+        found = {at: self._windows[at] for at in numbers}
         return self._replaced(
-            {at: one.index.overtaxed(one.occupancy) for at, one in enumerate(self._windows)}, window
-        )  # fmt: skip
+            {at: one.index.refitted(one.occupancy, why, min(coming, one.size - one.rows)) for at, one in found.items()},
+            window,
+        )
 
     def _replaced(self, indexes: dict[int, Index | None], window: Occupancy) -> IndexedWindow | None:
         """Return an index with empty ones in some basic windows, which alone take the rows that are inserted again."""

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from slidejoin.index.answer import Answer
-from slidejoin.index.protocol import Index, Probing
+from slidejoin.index.protocol import Index, Probing, Unfit
 from slidejoin.papers.split_join.cores.dealing import core_occupancy, core_probes, core_rows, number_in_core
 from slidejoin.papers.split_join.cores.found import FoundInCore, FoundInCores, found_in_core
 from slidejoin.runtime.threads import Workers
@@ -229,22 +229,10 @@ class CoresIndex(Index):
         """Return by how many bytes that many more rows make it grow at most."""
         return sum(region.growth(window, rows) for region in self.regions)
 
-    def outgrown(self, window: Occupancy, coming: int) -> CoresIndex | None:
-        """Return an index with larger cores where so many more rows need these, see `Index`."""
-        larger = [one.index.outgrown(one.occupancy(window), one.coming(window, coming)) for one in self.regions]
-        return self._replaced(larger, window)
-
-    def overtaxed(self, window: Occupancy) -> CoresIndex | None:
-        """Return an index with other cores where rows must move, see `Index`."""
-        return self._replaced([one.index.overtaxed(one.occupancy(window)) for one in self.regions], window)
-
-    def oversized(self, window: Occupancy) -> CoresIndex | None:
-        """Return an index with smaller cores where these would do, see `Index`."""
-        return self._replaced([one.index.oversized(one.occupancy(window)) for one in self.regions], window)
-
-    def crowded(self, window: Occupancy) -> CoresIndex | None:
-        """Return an index with roomier cores where keys crowd, see `Index`."""
-        return self._replaced([one.index.crowded(one.occupancy(window)) for one in self.regions], window)
+    def refitted(self, window: Occupancy, why: Unfit, coming: int = 0) -> CoresIndex | None:
+        """Return an index with others in cores where these do not suit, see `Index`."""
+        indexes = [one.index.refitted(one.occupancy(window), why, one.coming(window, coming)) for one in self.regions]
+        return self._replaced(indexes, window)
 
     def _replaced(self, indexes: Sequence[Index | None], window: Occupancy) -> CoresIndex | None:
         """Return an index with others in some cores, which alone take the rows that are inserted again."""
