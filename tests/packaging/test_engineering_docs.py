@@ -76,7 +76,8 @@ def test_the_tree_of_the_map_has_every_room_and_its_folders():
     text = (ROOT / "docs/engineering/architecture.md").read_text(encoding="utf-8")
     tree = re.search(r"```text\nsrc/slidejoin/\n(.*?)```", text, re.DOTALL)
     assert tree is not None
-    named, room = set(), ""
+    named: set[str] = set()
+    room = ""
     for line in tree[1].splitlines():
         first = re.match(r"  ([a-z_]+)/", line)
         room = room if first is None else first[1]
