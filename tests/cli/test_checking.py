@@ -14,7 +14,7 @@ from slidejoin.cli.checking import check_job
 from slidejoin.cli.checkpoint import JOIN_FILE, check_earlier_join, keep_join
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.pipeline import planned_batches
-from slidejoin.cli.progress import PlainReporter
+from slidejoin.cli.reporting import PlainReporter
 from slidejoin.cli.running import _only_one
 from slidejoin.errors import ConfigError
 from tests.cli.test_command import call
@@ -94,7 +94,7 @@ def test_mistakes_are_said_before_spark_starts(
     (folder / "bad").mkdir()
     (folder / "bad" / "0.parquet").write_text("not parquet at all")
     monkeypatch.setattr("slidejoin.cli.running.spark_session", None)
-    monkeypatch.setattr("slidejoin.cli.explaining.spark_session", None)
+    monkeypatch.setattr("slidejoin.cli.checking.spark_session", None)
     file = written(folder, old, new.replace("{{", "{").replace("}}", "}"))
     for command in ("run", "explain"):
         assert call(command, str(file)) == 2

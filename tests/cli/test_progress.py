@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from slidejoin.cli.progress import (
+from slidejoin.cli.reporting import (
     BatchProgress,
     JsonReporter,
     PlainReporter,
@@ -101,7 +101,7 @@ def test_a_terminal_has_a_bar_and_a_last_line():
 def test_compiling_and_waiting_are_said(capsys, monkeypatch: pytest.MonkeyPatch):
     """At the speed so far: 20 kernels in 10 seconds."""
     now = [0.0]
-    monkeypatch.setattr("slidejoin.cli.progress.perf_counter", lambda: now[0])
+    monkeypatch.setattr("slidejoin.cli.reporting.perf_counter", lambda: now[0])
     written = io.StringIO()
     terminal = TerminalReporter(Console(file=written, force_terminal=True, width=120, color_system=None))
     for listener in (PlainReporter(), JsonReporter(), terminal):

@@ -9,7 +9,7 @@ import pytest
 from slidejoin.cli import main
 from slidejoin.cli.java import JavaProcess
 from slidejoin.cli.jobfile import read_job_text
-from slidejoin.cli.progress import JsonReporter, PlainReporter
+from slidejoin.cli.reporting import JsonReporter, PlainReporter
 from slidejoin.cli.secrets import SECRETS, Secrets, is_secret
 from slidejoin.errors import ConfigError, SlideJoinError
 

@@ -11,7 +11,7 @@ import pytest
 
 from slidejoin.cli import running
 from slidejoin.cli.java import GONE, JavaProcess
-from slidejoin.cli.progress import PlainReporter
+from slidejoin.cli.reporting import PlainReporter
 from slidejoin.cli.stopping import Stopped, interruptible, stop_signals
 
 

@@ -13,7 +13,7 @@ import slidejoin as sj
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
 from slidejoin.spark.bucket.streams_bucket import streams_bucket
 from slidejoin.spark.driver.binding import schema_of
-from slidejoin.spark.driver.streams_operator import streams_spec
+from slidejoin.spark.driver.multi_join import streams_spec
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.key_classes import classes_of
 from slidejoin.spark.metrics.figures import Figures

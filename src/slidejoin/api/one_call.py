@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import warnings
 from functools import wraps
-from threading import RLock
+from threading import Lock, RLock, get_ident
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 import pyarrow as pa
 
+from slidejoin.api.turns import Turns
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, JoinClosedError, PartialSchemaWarning
 from slidejoin.plan.explanation import frames_inside
@@ -23,7 +24,10 @@ from slidejoin.plan.explanation import frames_inside
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-__all__ = ["OneCall", "OpenIterator", "PushIterator", "both_schemas", "from_within", "one_call"]
+    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.sides import Side
+
+__all__ = ["OneCall", "OpenIterator", "PushIterator", "SharedJoin", "both_schemas", "from_within", "one_call"]
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
@@ -161,6 +165,28 @@ def from_within() -> JoinClosedError:
     )
 
 
+class PushIterator:
+    """An iterator over a push's output that inserts all rows of the push even if it is closed early."""
+
+    def __init__(self, generator: Generator[pa.Table]) -> None:
+        self._generator = generator
+        self._begun = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.Table:
+        self._begun = True
+        return next(self._generator)
+
+    def close(self) -> None:
+        """Take the remaining rows and discard what they produce."""
+        if not self._begun:
+            # Closing a generator before its first item would skip its `finally`, which inserts the rows.
+            next(self, None)
+        self._generator.close()
+
+
 class OpenIterator:
     """The iterator of `push_iter`: each advance is a call of its own.
 
@@ -199,8 +225,76 @@ def _close(join: OneCall, tables: PushIterator) -> None:  # noqa: ARG001 - its l
     tables.close()
 
 
+class SharedJoin(OneCall):
+    """A join that others push into: a `Feed`, which keeps everybody else out, and `push_async`, whose calls wait."""
+
+    _turns: Turns | None = None
+    """The worker thread of `push_async`, once there is one."""
+
+    _fed_by: int | None = None
+    """The thread of the `Feed` that pushes, 0 before it runs; None without a feed."""
+
+    def _queue(self) -> Turns:
+        """Return the queue of `push_async`."""
+        self._check_from_within()
+        with _MAKING:
+            if self._turns is None:
+                self._turns = Turns()
+        return self._turns
+
+    def _settle(self) -> None:
+        """Wait for what `push_async` was called with before."""
+        if self._turns is not None:
+            self._check_from_within()
+            self._turns.settle()
+
+    def _check_from_within(self) -> None:
+        """Refuse a call from within a call, before it waits for a thread that waits for that call."""
+        if self._called_here:
+            raise from_within()
+
+    def _check_others(self) -> None:
+        """Refuse a call that a feed keeps out, or that would keep an event loop from its pushes."""
+        if self._fed_by is not None and self._fed_by != get_ident():
+            msg = "a Feed pushes into this join; use put() and get() of the feed until get() has returned None"
+            raise JoinClosedError(msg)
+        if self._turns is not None and self._turns.busy:
+            msg = "push_async() is running in another thread; await it before the next call"
+            raise JoinClosedError(msg)
+
+    def _check_idle(self) -> None:
+        self._check_others()
+        super()._check_idle()
+
+    @one_call
+    def _feed_begins(self) -> None:
+        """Let no one but a feed push."""
+        self._check_open()
+        self._fed_by = 0
+
+    @one_call
+    def _fed(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
+        return self._take(operator, tables, order_by)
+
+    def _take(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
+        # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.
+        before = operator.changes
+        try:
+            return operator.push(tables, order_by, own=False)
+        except BaseException as error:
+            if operator.changes != before:
+                self._broken = repr(error)
+            raise
+
+
+_MAKING = Lock()
+"""Of two event loops that begin to push at once, both push in the turns of the first."""
+
+
 def _after_fork() -> None:
     """Free joins from other threads: these do not live on in the forked process, nor do locks that they had."""
+    global _MAKING  # noqa: PLW0603 - another thread may have had it
+    _MAKING = Lock()
     for join in list(_joins):
         if join._called_here:  # noqa: SLF001 - of its own kind
             continue  # the call that forks is in both processes
@@ -212,28 +306,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-class PushIterator:
-    """An iterator over a push's output that inserts all rows of the push even if it is closed early."""
-
-    def __init__(self, generator: Generator[pa.Table]) -> None:
-        self._generator = generator
-        self._begun = False
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> pa.Table:
-        self._begun = True
-        return next(self._generator)
-
-    def close(self) -> None:
-        """Take the remaining rows and discard what they produce."""
-        if not self._begun:
-            # Closing a generator before its first item would skip its `finally`, which inserts the rows.
-            next(self, None)
-        self._generator.close()
 
 
 def both_schemas(schemas: object, *, self_join: bool) -> tuple[pa.Schema, pa.Schema]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from slidejoin.api.changes import UNCHANGED
-from slidejoin.api.one_call import OpenIterator, PushIterator, both_schemas, from_within, one_call
-from slidejoin.api.shared_join import SharedJoin
+from slidejoin.api.one_call import OpenIterator, PushIterator, SharedJoin, both_schemas, from_within, one_call
 from slidejoin.api.snapshot import JoinState, load, new_plan, operator_of, save
 from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html

@@ -11,10 +11,9 @@ import typer
 from slidejoin import __version__
 from slidejoin.cli.beginning import init
 from slidejoin.cli.benching import bench
-from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.compiling import compile_in_words, compiled_kernels
 from slidejoin.cli.jobfile import read_job
-from slidejoin.cli.progress import PlainReporter, reporter
+from slidejoin.cli.reporting import Debug, Json, PlainReporter, document, errors_reported, reporter
 from slidejoin.cli.secrets import SECRETS
 from slidejoin.cli.stating import state
 
@@ -59,7 +58,7 @@ def options(
 def run(context: typer.Context, file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
     """Run the job of a TOML file on Spark: its sources, the join between them, its sink."""
     listener = reporter(as_json=json)
-    with errors_told(debug=debug, listener=listener):
+    with errors_reported(debug=debug, listener=listener):
         job = read_job(file, base)
         if job.sink.format == "console" and not json:
             listener = PlainReporter()  # Spark prints rows meanwhile, which would tear a live line
@@ -71,9 +70,9 @@ def run(context: typer.Context, file: File, *, base: Base = None, json: Json = F
 @app.command(short_help="Show how a job would run, and why.")
 def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
     """Show how the join of a TOML file would run, and why; nothing is read but schemas."""
-    with errors_told(debug=debug):
+    with errors_reported(debug=debug):
         job = read_job(file, base)
-        from slidejoin.cli.explaining import explain_job  # noqa: PLC0415 - see run
+        from slidejoin.cli.checking import explain_job  # noqa: PLC0415 - see run
 
         text = SECRETS.out_of(explain_job(job, file.stem))
         typer.echo(document({"job": file.stem, "plan": text}) if json else text)
@@ -92,7 +91,7 @@ app.command(short_help="Show the state of the joins in a checkpoint.")(state)
 @app.command("compile", short_help="Compile all kernels ahead of the first push.")
 def compile_kernels(*, json: Json = False, debug: Debug = False) -> None:
     """Compile all kernels now and keep them on disk: no later process compiles any, as suits an image."""
-    with errors_told(debug=debug):
+    with errors_reported(debug=debug):
         if json:
             typer.echo(document(compiled_kernels()))
         else:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from slidejoin.cli.common import Debug, errors_told
 from slidejoin.cli.jobfile import read_job_text
+from slidejoin.cli.reporting import Debug, errors_reported
 from slidejoin.cli.samples import quoted, sampled, spark_type
 from slidejoin.cli.source_columns import has_column
 from slidejoin.cli.written import Written, printable, toml_value
@@ -63,7 +63,7 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented job file for given sources, with their columns and a guess at the join."""
-    with errors_told(debug=debug):
+    with errors_reported(debug=debug):
         if len(sources) > 2:  # noqa: PLR2004 - a join has two sides
             msg = f"got {len(sources)} sources, expected one, for a self-join, or two"
             raise ConfigError(msg)

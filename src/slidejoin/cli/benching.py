@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from slidejoin.bench import CASES
 from slidejoin.bench.case import compile_kernels, whole_number
-from slidejoin.cli.common import Debug, Json, document, errors_told
+from slidejoin.cli.reporting import Debug, Json, document, errors_reported
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Cases(TyperGroup):
         """Return the command of a case, or print what cases there are and leave."""
         name = args[0]
         if name not in self.commands:
-            with errors_told(debug=False):
+            with errors_reported(debug=False):
                 raise ConfigError(
                     f"bench: unknown case {name!r}; the cases are {', '.join(CASES)}.{nearest(name, CASES)} "
                     "Others, such as band and latency, are in a checkout of slidejoin: python -m benchmarks.cases"
@@ -60,7 +60,7 @@ def tasks(
     debug: Debug = False,
 ) -> None:
     """Measure five real tasks, beside Polars, DuckDB and Spark, see docs/benchmarks.md."""
-    with errors_told(debug=debug):
+    with errors_reported(debug=debug):
         from slidejoin.bench.tasks import run  # noqa: PLC0415 - loads NumPy and PyArrow
 
         compile_kernels()
@@ -85,7 +85,7 @@ def spark(
     debug: Debug = False,
 ) -> None:
     """Measure the join on a local Spark, beside Spark's own and a query that only reads, see docs/benchmarks.md."""
-    with errors_told(debug=debug):
+    with errors_reported(debug=debug):
         from slidejoin.bench.spark import run  # noqa: PLC0415 - loads NumPy and PyArrow
 
         compile_kernels()
@@ -103,7 +103,7 @@ def machine(
     debug: Debug = False,
 ) -> None:
     """Measure how many random cache lines and bytes a second memory gives, see docs/benchmarks.md."""
-    with errors_told(debug=debug):
+    with errors_reported(debug=debug):
         from slidejoin.bench.machine import run  # noqa: PLC0415 - loads NumPy and Numba
 
         _measure(run, json=json, threads=threads)

@@ -1,6 +1,8 @@
-"""What is wrong with a job, as far as its file and its sources tell: said before Spark starts.
+"""A job before it runs: what is wrong with it, and, for ``slidejoin explain``, how it would run and why.
 
-Only what Spark would certainly refuse is refused here; whatever is not known for sure is left to Spark.
+What is wrong is said before Spark starts, as far as the file and the sources show it. Only what Spark would certainly
+refuse is refused here; whatever is not known for sure is left to Spark. For an explanation Spark is started for the
+schemas, and no row is read.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
+from slidejoin.cli.pipeline import explained, load_all, result_of
+from slidejoin.cli.session import spark_session
 from slidejoin.cli.source_columns import columns_of_source, has_column
 from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.predicate import columns_of
@@ -19,11 +23,11 @@ from slidejoin.spec.window import TimeWindow
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slidejoin.cli.job import Job, Join
+    from slidejoin.cli.job import Job, Join, Sink
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["check_job"]
+__all__ = ["check_job", "explain_job"]
 
 
 def check_job(job: Job) -> JoinSpec:
@@ -75,3 +79,38 @@ def _named(join: Join, spec: JoinSpec, side: Side) -> Iterator[tuple[str, str]]:
         # Plain words; other entries may be written in other ways.
         if re.fullmatch(rf"{re.escape(alias)}\.\w+", entry):
             yield "join.select", entry.removeprefix(f"{alias}.")
+
+
+def explain_job(job: Job, name: str) -> str:
+    """Return how a job would run, and why.
+
+    Raises
+    ------
+    ConfigError
+        If the job could not be started as it is written.
+    SlideJoinError
+        If Spark does not start.
+    """
+    check_job(job)
+    with spark_session(job.session, f"slidejoin explain {name}") as spark:
+        frames = load_all(spark, job)
+        result = result_of(job, frames)
+        plan = explained(job, frames)
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema.fields)
+    kind = "streaming" if job.stream else "static"
+    sources = [f"source {source.name}: {kind} {source.format} files, {source.path}" for source in job.sources.values()]
+    return "\n".join(
+        [
+            *sources,
+            f"on Spark: {job.session.master}",
+            plan,
+            f"result: {columns}",
+            f"sink: {_sink(job.sink)}",
+        ]
+    )
+
+
+def _sink(sink: Sink) -> str:
+    trigger = "once, over all that is there" if sink.interval is None else f"every {sink.interval}"
+    where = f", {sink.path}" if sink.path else ""
+    return f"{sink.format}{where}; {trigger}"

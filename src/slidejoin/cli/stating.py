@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slidejoin.cli.common import Debug, Json, document, errors_told
 from slidejoin.cli.job import Session
+from slidejoin.cli.reporting import Debug, Json, document, errors_reported
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
 from slidejoin.errors import ConfigError
 
@@ -60,7 +60,7 @@ def state(
 
     With --repartition N --to NEW, make a checkpoint with N buckets of it, with which the same query goes on.
     """
-    with errors_told(debug=debug):
+    with errors_reported(debug=debug):
         _check_options(repartition, to, {"stores": stores, "strategy": strategy, "spread": spread}, batch)
         session = Session("local[*]", _settings(conf or []))
         from slidejoin.cli.session import spark_session  # noqa: PLC0415 - belongs to an extra, and is slow to load

@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,14 +39,21 @@ if TYPE_CHECKING:
     from slidejoin.index.cells.band_cells import Axis
     from slidejoin.index.keys import KeyRanges, RowKeys
     from slidejoin.plan.key_layout import BranchLayout, KeyLayout, TermKeys
-    from slidejoin.plan.planar_terms import Shaped
     from slidejoin.sides import Side
 
-__all__ = ["ANY", "SAME", "ClosedLayout", "Closing", "Distance", "closing_pairs", "distance_of", "same_keys"]
+__all__ = ["ANY", "SAME", "ClosedLayout", "Closing", "Distance", "Shaped", "closing_pairs", "distance_of", "same_keys"]
 
 INT64 = np.iinfo(np.int64)
 
 SHAPES, SPACES = {"band", "ranges"}, {"exact", "float"}
+
+
+class Shaped(Protocol):
+    """What is looked at of a term; see `slidejoin.plan.plan.Term`."""
+
+    @property
+    def shape(self) -> str:
+        """How narrow its ranges are, by kind."""
 
 
 class Distance(NamedTuple):

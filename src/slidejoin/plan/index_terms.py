@@ -8,21 +8,20 @@ which leaves the fewest rows to compare.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from slidejoin.plan.cell_axis import axes_of_widths, cell_axes
-from slidejoin.plan.closed_ranges import closing_pairs
+from slidejoin.plan.closed_ranges import Shaped, closing_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.plan.planar_terms import Shaped
     from slidejoin.sides import Side
     from slidejoin.spec.window import Window
     from slidejoin.stored import StoredValue
 
-__all__ = ["IndexTerms", "alternatives"]
+__all__ = ["IndexTerms", "alternatives", "in_planar_order", "suits_planar"]
 
 RANGES = ("band", "ranges", "scope")
 """Shapes of terms that are worth an order: `<>` leaves nearly all rows, and so do the numbers of a count window."""
@@ -32,6 +31,16 @@ MOST_TERMS = 1 << 16
 
 MOST_RANGES = 6
 """Ranges of which pairs are looked at, those first that are usually narrower: 30 pairs, each in either order."""
+
+
+SELECTIVE = ("equality", "band", "ranges", "scope", "not-equal", "numbers", "all")
+"""Shapes of terms as the planar index has them: two ranges of values before the window's own term, which most of the
+stored rows pass."""
+
+PLANAR = {"band", "ranges"}
+"""Shapes of the two terms for which `auto` chooses the planar index."""
+
+T = TypeVar("T", bound=Shaped)
 
 
 class IndexTerms(NamedTuple):
@@ -139,3 +148,18 @@ def alternatives(terms: Sequence[Shaped], window: Window) -> list[IndexTerms]:
     )
     pairs = [IndexTerms("planar", equal, one, two) for one in narrow for two in ranges if two != one]
     return [*(one for one in (*cells, *closed_cells) if one.axes(terms, window)), *runs, *closed_runs, *pairs]
+
+
+def in_planar_order(terms: Sequence[tuple[T, int]]) -> list[tuple[T, int]]:
+    """Return terms, each with its number, with the two keys first: those whose ranges are narrower."""
+    return sorted(terms, key=lambda pair: SELECTIVE.index(pair[0].shape))
+
+
+def suits_planar(terms: Sequence[T], *, fixed: Callable[[T], bool]) -> bool:
+    """Tell whether two or more terms are ranges, and none is a `fixed` band within the groups of an equality.
+
+    Cells find the few rows of such a band and group.
+    """
+    ranges = [term for term in terms if term.shape in PLANAR]
+    grouped = any(term.shape == "equality" for term in terms)
+    return len(ranges) > 1 and not (grouped and any(map(fixed, ranges)))

@@ -14,11 +14,10 @@ from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.explanation import explained_index, explained_join_type, explained_terms
-from slidejoin.plan.index_terms import IndexTerms
+from slidejoin.plan.index_terms import IndexTerms, in_planar_order, suits_planar
 from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.key_layout import PlainLayout
 from slidejoin.plan.output_schema import Layout
-from slidejoin.plan.planar_terms import in_planar_order, suits_planar
 from slidejoin.plan.window_term import CountScope, bind_scope
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind

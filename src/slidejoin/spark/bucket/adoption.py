@@ -32,7 +32,7 @@ from slidejoin.spark.bucket.exchange import IDS, among
 from slidejoin.spark.bucket.micro_batch import marks_of
 from slidejoin.spark.bucket.unmatched_rows import DueRows, next_timer, pending_of
 from slidejoin.spark.job.join_spec import BATCH, HIDDEN, NUMBERS, plan_of
-from slidejoin.spark.route.anew import OneCopy, check_movable, placed_anew
+from slidejoin.spark.route.moved_rows import OneCopy, check_movable, rerouted
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segments import oldest_in_role, roles_of, scope_of, stored_schema, streams_of, time_max
 from slidejoin.spark.state.tiers import LARGEST_BYTES
@@ -229,7 +229,7 @@ def move_rows(
     for place, (bucket, stream, rows, matched) in enumerate(_segments(former, buckets)):
         chosen = copies[stream].among(rows, numbers[bucket])
         bits = {role: found[chosen] for role, found in partners.found(rows, matched).items()}
-        for number, its, known in placed_anew(made, stream, rows.filter(pa.array(chosen)), bits):
+        for number, its, known in rerouted(made, stream, rows.filter(pa.array(chosen)), bits):
             write_rows(made, rows_file(folder, made.buckets[number], stream, place), stream, its, known)
             written[stream] += its.num_rows
     return written

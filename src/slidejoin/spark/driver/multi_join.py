@@ -1,24 +1,45 @@
-"""`multi_join`: the join of many streams in PySpark."""
+"""`multi_join`: the join of many streams in PySpark, as one operator where all streams share a key, or as a chain.
+
+As one operator every row is sent once, to the bucket of the shared key::
+
+    a ─▶ watermark ─▶ mapInArrow: blocks ─┐
+    b ─▶ watermark ─▶ mapInArrow: blocks ─┼─▶ groupBy(bucket) ─▶ transformWithState ─▶ result
+    c ─▶ watermark ─▶ mapInArrow: blocks ─┘
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentTypeError, PredicateError
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
 from slidejoin.plan.output_schema import one_name
 from slidejoin.predicate import columns_of
-from slidejoin.predicate.expression.streams import stream_and_name, wide_column
-from slidejoin.spark.driver.assembly import check_columns, check_order
+from slidejoin.predicate.expression.streams import stream_and_name, wide_column, wide_name
+from slidejoin.predicate.expression.text import wide_sql
+from slidejoin.spark.bucket.limits import BUCKET_BYTES, parse_bytes
+from slidejoin.spark.bucket.tasks import STREAMS, pack_task
+from slidejoin.spark.driver.assembly import (
+    CACHE_DIR,
+    bucketed,
+    check_columns,
+    check_order,
+    nested_schema,
+    opened,
+    row_type,
+)
 from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.driver.chain import chain_of, chained
 from slidejoin.spark.driver.collations import check_collations, with_keys
-from slidejoin.spark.driver.event_time import check_time_column, marked
+from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
 from slidejoin.spark.driver.stream_join import buckets_of, check_order_by
-from slidejoin.spark.driver.streams_operator import as_one_operator, streams_spec
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
@@ -30,16 +51,18 @@ from slidejoin.spark.job.checks import (
     check_state_store,
     is_local,
 )
-from slidejoin.spark.job.column_names import folds_names
+from slidejoin.spark.job.column_names import folds_names, quoted, task_column
 from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
 from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spark.job.key_classes import classes_of
+from slidejoin.spark.job.streams_spec import StreamsSpec
 from slidejoin.spark.job.workers import compile_ahead
+from slidejoin.spark.metrics.reporting import OBSERVE
 from slidejoin.spec.multi_spec import make_multi_spec
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -47,7 +70,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expression
     from slidejoin.predicate.expression.expr import Column
     from slidejoin.spark.driver.chain import ChainLink
-    from slidejoin.spark.job.streams_spec import StreamsSpec
+    from slidejoin.spark.job.key_classes import KeyClass
     from slidejoin.spec.join_options import Output
     from slidejoin.spec.multi_spec import MultiSpec
     from slidejoin.spec.window import Window
@@ -312,3 +335,82 @@ def _marked(wired: WiredStreams) -> tuple[dict[str, DataFrame], int, frozenset[s
             delay = max(delay, ms)
             derived |= {name} if upstream.stateful else set()
     return frames, delay, frozenset(derived)
+
+
+def streams_spec(
+    frames: Mapping[str, DataFrame],
+    plan: MultiPlan,
+    classes: Sequence[KeyClass],
+    names: Sequence[str],
+    buckets: tuple[int, ...],
+    order_by: str | None,
+) -> StreamsSpec:
+    """Return the join as it is sent to executors; the event times are part of the operator's output.
+
+    Raises
+    ------
+    PredicateError
+        If Spark finds several columns for a name.
+    """
+    spec, streams = plan.spec, plan.spec.streams
+    select = [wide_name(streams[stream], name) for stream, name, _ in plan.layout.columns]
+    times = [
+        wide_name(stream, window.right_on)
+        for stream, window in zip(streams, spec.windows, strict=True)
+        if isinstance(window, TimeWindow)
+    ]
+    shown = len(select)
+    select += [name for name in times if name not in select]
+    ahead = 1 if spec.output == "count" else 0
+    places = list(range(ahead, ahead + shown))
+    if spec.output == "count":
+        places = [0, *places, ahead + len(select)]
+    frame = next(iter(frames.values()))
+    session, streaming = frame.sparkSession, frame.isStreaming
+    made = StreamsSpec(
+        config=replace(spec, select=tuple(select)),
+        schemas=plan.schemas,
+        classes=tuple(classes),
+        buckets=buckets,
+        names=tuple(names),
+        places=tuple(places),
+        times=tuple(ahead + select.index(name) for name in times),
+        streaming=streaming,
+        cache=session.conf.get(CACHE_DIR, None),
+        order_by=order_by,
+        bucket_bytes=parse_bytes(session.conf.get(BUCKET_BYTES, None)),
+        observed=streaming and str(session.conf.get(OBSERVE, None)).lower() == "true",
+    )
+    make_multi_plan(made.config, made.schemas)  # whatever tasks would refuse is refused now
+    for number, (stream, one) in enumerate(frames.items()):
+        check_columns(one, f"stream {stream!r}", made.packed(number).names)
+    return made
+
+
+def as_one_operator(frames: Mapping[str, DataFrame], plan: MultiPlan, spec: StreamsSpec, delay: int) -> DataFrame:
+    """Add pack and join operators to frames; streaming ones have a watermark, `delay` is the longest, in ms."""
+    result = _result(frames, plan, spec)
+    spec = replace(spec, nested=nested_schema(result))
+    pickled = pickle.dumps(spec)
+    packed = None
+    for number, (stream, frame) in enumerate(frames.items()):
+        names = spec.packed(number).names
+        needed = [F.col(quoted(name)).alias(task_column(place, name)) for place, name in enumerate(names)]
+        blocks = frame.select(*needed).mapInArrow(pack_task(pickled, stream, spec.cache), STREAMS)
+        packed = blocks if packed is None else packed.unionAll(blocks)
+    out = row_type(spec, result)
+    joined = opened(bucketed(cast("DataFrame", packed), pickled, spec, wide_sql(spec.config.on), out), spec, result)
+    if not spec.streaming or not spec.times:
+        return joined
+    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
+    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
+
+
+def _result(frames: Mapping[str, DataFrame], plan: MultiPlan, spec: StreamsSpec) -> StructType:
+    """Return the schema of the result: the inputs' own types, and for time windows the match time after them."""
+    given = list(frames.values())
+    kinds = [given[stream].schema[name].dataType for stream, name, _ in plan.layout.columns]
+    if spec.config.output == "count":
+        kinds = [StringType(), *kinds, LongType()]
+    fields = [StructField(name, kind) for name, kind in zip(spec.names, kinds, strict=True)]
+    return StructType([*fields, StructField(MATCH_TIME, TimestampType())] if spec.times else fields)

@@ -58,7 +58,7 @@ from slidejoin.spark.job.checks import SparkJoinError, check_packages, check_spa
 from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
 from slidejoin.spark.job.settings import CHANGELOG, PROVIDER, ROCKSDB, SHUFFLE
 from slidejoin.spark.job.workers import compile_ahead
-from slidejoin.spark.route.anew import check_movable
+from slidejoin.spark.route.moved_rows import check_movable
 from slidejoin.spark.state.described import spec_from_state, with_buckets
 from slidejoin.spark.state.variables import KeptVariables, write_out
 

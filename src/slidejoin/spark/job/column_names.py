@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["compared_columns", "folds_names", "quoted", "task_column"]
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
+
 PREFIX = "#slidejoin:"
+"""Of names of columns that tasks get by number."""
 
 
 def folds_names(session: SparkSession) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 
-__all__ = ["OneCopy", "check_movable", "placed_anew"]
+__all__ = ["OneCopy", "check_movable", "rerouted"]
 
 NO_NUMBERS = np.empty(0, np.int64)
 
@@ -142,7 +142,7 @@ class OneCopy:
         yield rows[several], buckets[several]
 
 
-def placed_anew(
+def rerouted(
     spec: SparkJoinSpec, stream: Side, table: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]
 ) -> Iterator[tuple[int, pa.Table, dict[Side, NDArray[np.bool_]]]]:
     """Yield the copies of rows of the state bucket by bucket: its number, the rows, and which have matched."""

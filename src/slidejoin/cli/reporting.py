@@ -1,20 +1,46 @@
-"""Progress of ``slidejoin run``: a live line on a terminal, plain lines elsewhere, JSON lines for machines."""
+"""What commands report: the progress of ``slidejoin run``, errors, and JSON for machines.
+
+Progress is a live line on a terminal, plain lines elsewhere, JSON lines for machines.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import traceback
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from slidejoin.cli.secrets import SECRETS
+from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.progress import TaskID
+
+__all__ = [
+    "BatchProgress",
+    "Debug",
+    "Json",
+    "JsonReporter",
+    "PlainReporter",
+    "Reporter",
+    "RunTotals",
+    "TerminalReporter",
+    "document",
+    "errors_reported",
+    "reporter",
+]
+
+FAILED = 1
+BAD_USAGE = 2
 
 MINUTE = 60.0
 LINES = 10.0
@@ -23,7 +49,35 @@ LINES = 10.0
 ENOUGH = 3
 """Kernels after which the speed of compiling is known."""
 
-__all__ = ["BatchProgress", "JsonReporter", "PlainReporter", "Reporter", "RunTotals", "TerminalReporter", "reporter"]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@contextmanager
+def errors_reported(*, debug: bool, listener: Reporter | None = None) -> Iterator[None]:
+    """Print an error on standard error and leave: 2 if the command line or the job file is wrong, 1 if it failed."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except Exception as error:
+        message = str(error)
+        if not isinstance(error, (SlideJoinError, OSError)):
+            message = f"unexpected {type(error).__name__}: {message} (--debug shows where)"
+        message = SECRETS.out_of(message)
+        if listener is not None:
+            listener.failed(message)
+        if debug:
+            sys.stderr.write(SECRETS.out_of(traceback.format_exc()))
+        sys.stdout.flush()
+        notes = [SECRETS.out_of(note) for note in getattr(error, "__notes__", [])]
+        typer.echo("\n".join([f"slidejoin: {message}", *notes]), err=True)
+        raise typer.Exit(BAD_USAGE if isinstance(error, ConfigError) else FAILED) from error
+
+
+def document(values: dict[str, object]) -> str:
+    """Return JSON for machines."""
+    return json.dumps(values, indent=2)
 
 
 @dataclass(frozen=True, slots=True)
