@@ -225,7 +225,7 @@ class Sums(Accumulator):
 class ExactSums(Accumulator):
     """Sums, or means, of whole numbers or decimals, without rounding and without overflow on the way.
 
-    The number of a row is ``sum(limb << (32 * i))``. All limbs but the last are kept from 0 to 2**32 - 1.
+    The number of a row is ``sum(limb << (32 * i))``. All limbs but the last stay from 0 to 2**32 - 1.
 
     Parameters
     ----------
@@ -376,8 +376,8 @@ class Extremes(Accumulator):
             starts = _starts(places)
             best[places[starts]] = np.minimum.reduceat(rank, starts)
         nothing = best == order.size
-        found: NDArray[Any] = order.astype(np.int64)[np.where(nothing, 0, best)]
-        self.values = values.take(pa.array(found, mask=nothing))
+        chosen: NDArray[Any] = order.astype(np.int64)[np.where(nothing, 0, best)]
+        self.values = values.take(pa.array(chosen, mask=nothing))
 
     def take(self, values: pa.Array[Any]) -> None:
         """Add a value for each row, NULL for none."""
@@ -412,8 +412,8 @@ class Extremes(Accumulator):
 
 def _nulls(rows: int, kind: pa.DataType) -> pa.Array[Any]:
     """Return NULLs of a type."""
-    found: pa.Array[Any] = pa.nulls(rows, kind)  # type: ignore[call-overload]  # the stubs know no type in general
-    return found
+    nulls: pa.Array[Any] = pa.nulls(rows, kind)  # type: ignore[call-overload]  # the stubs know no type in general
+    return nulls
 
 
 def _joined(one: pa.Array[Any], two: pa.Array[Any]) -> pa.Array[Any]:

@@ -75,10 +75,10 @@ class ColumnChannels:
         """Return the channels that a function needs."""
         if function == "count":
             return [self.valid]
-        found = [self.valid] if self.nulls else []
+        channels = [self.valid] if self.nulls else []
         if function in ("min", "max"):
-            return [*found, *([self.real] if self.nan else []), self.extreme(largest=function == "max")]
-        return [*found, *self.sums]
+            return [*channels, *([self.real] if self.nan else []), self.extreme(largest=function == "max")]
+        return [*channels, *self.sums]
 
     def values(self, channel: Channel, column: pa.Array[Any]) -> NDArray[np.int64]:
         """Return the values of rows in a channel, (n,) int64, and remember what they need."""
@@ -121,7 +121,7 @@ class ColumnChannels:
             # Those under NULL are 0.
             self.wide |= max(-int(numbers.min()), int(numbers.max())) >= NARROW
         if self.wide and channel == Channel(self.name, "whole", "sum", 0):
-            return np.zeros(numbers.size, np.int64), None  # both halves are asked for instead, see `AggregateSearch`
+            return np.zeros(numbers.size, np.int64), None  # both parts are requested instead, see `AggregateSearch`
         if channel.part == "largest":
             numbers = ~numbers
         elif channel.part in ("low", "high"):
@@ -194,7 +194,7 @@ class AggregateSearch:
         Returns False, and adds nothing, if pairs have to be listed.
         """
         plan, index = self._parts.plan, self._parts.windows["right"].index
-        found: list[Reduced] = []
+        every: list[Reduced] = []
         for since, until in left.seen(self_join=plan.config.self_join):
             with self._parts.stats.step("keys"):
                 batch = probes_of(self._parts, table, since, until)
@@ -208,9 +208,9 @@ class AggregateSearch:
                 )
             if reduced is None:
                 return False
-            found.append(reduced)
+            every.append(reduced)
         with self._parts.stats.step("filter"):
-            for one in found:
+            for one in every:
                 self._take(one, states)
         return True
 
@@ -230,13 +230,13 @@ class AggregateSearch:
                 return reduced
 
     def _channels(self) -> list[Channel]:
-        found: dict[Channel, None] = {}
+        channels: dict[Channel, None] = {}
         for function in self._rule.functions:
             if function.column is not None:
                 column = self._columns[function.column]
                 for channel in column.wanted(function.function):
-                    found[channel] = None
-        return list(found)
+                    channels[channel] = None
+        return list(channels)
 
     def _values(self, channels: Sequence[Channel], ordinals: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the values of right rows in channels; those that have left the window count as nothing."""
@@ -247,14 +247,14 @@ class AggregateSearch:
         names = list(dict.fromkeys(channel.name for channel in channels))
         taken = by_name(payload.take(names, ordinals if here is None else ordinals[here]))
         held = {name: _in_one(taken[name], columns[name].kind) for name in names}
-        found = []
+        every = []
         for channel in channels:
             own = columns[channel.name].values(channel, held[channel.name])
             if here is not None:
                 known, own = own, np.full(ordinals.size, channel.nothing)
                 own[here] = known
-            found.append(own)
-        return found
+            every.append(own)
+        return every
 
     def _take(self, reduced: Reduced, states: Sequence[Accumulator]) -> None:
         pairs, *others = states
@@ -277,9 +277,9 @@ class AggregateSearch:
                 state.take(column.restored(channel, reduced.totals[channel], counts == 0, wrong))
 
 
-def _in_one(found: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.Array[Any]:
+def _in_one(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Return a column as one array of plain values of a type."""
-    chunks = chunks_of([plain(chunk) for chunk in found.chunks], kind).combine_chunks()
+    chunks = chunks_of([plain(chunk) for chunk in column.chunks], kind).combine_chunks()
     one: pa.Array[Any] = chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks)  # type: ignore[redundant-expr]
     return one
 
@@ -298,7 +298,7 @@ def _filled(column: pa.Array[Any], value: float) -> pa.Array[Any]:
 
 
 def _limbs(totals: list[NDArray[np.int64]], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return sums, whole or of both halves, as limbs (2, n) int64."""
+    """Return sums, whole or of both parts, as limbs (2, n) int64."""
     limbs = np.zeros((2, counts.size), np.int64)
     if len(totals) == 1:
         limbs[0], limbs[1] = totals[0] & LOW, totals[0] >> LIMB

@@ -1,4 +1,4 @@
-"""Aggregates of left rows: added up over their pairs, merged with what was added up before, and put out."""
+"""Aggregates of left rows: added up over their pairs, merged with what was added up before, and emitted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INTERRUPTED = ". The join is as if the push had been interrupted"
 
 
 class AggregateAnswers:
-    """Answers left rows with aggregates over their pairs; what was folded is kept until their row leaves.
+    """Answers left rows with aggregates over their pairs; what was folded is stored until their row expires.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class AggregateAnswers:
         return sum(one.nbytes for one in self._folded)
 
     def growth(self, rows: int) -> int:
-        """Return by how many bytes so many right rows make answers grow at most, beside the windows."""
+        """Return by how many bytes so many right rows make answers grow at most, in addition to the windows."""
         return 0 if self._search is None else self._search.growth(rows)
 
     @property
@@ -77,11 +77,11 @@ class AggregateAnswers:
             If a sum has no room in its type.
         """
         states, rows = self._answered(left), left.rows
-        found = results_of(self._rule, states, lambda row: f"left row {rows[row]} (counted from 0)", INTERRUPTED)
+        results = results_of(self._rule, states, lambda row: f"left row {rows[row]} (counted from 0)", INTERRUPTED)
         if order is not None:
             at = array_of(order)
-            found, rows = [one.take(at) for one in found], rows[order]
-        yield from self._output(rows, found, self._parts.plan.layout.schema)
+            results, rows = [one.take(at) for one in results], rows[order]
+        yield from self._output(rows, results, self._parts.plan.layout.schema)
 
     def partial(self, left: Intervals) -> Iterator[pa.Table]:
         """Yield left rows with their states instead of results, see `aggregate_states`: other pairs are elsewhere."""
@@ -89,21 +89,21 @@ class AggregateAnswers:
         schema = pa.schema([*list(layout.schema)[: len(layout.columns)], *state_schema(self._rule)])
         yield from self._output(left.rows, state_columns(self._answered(left)), schema)
 
-    def _output(self, rows: NDArray[np.int64], found: list[pa.Array[Any]], schema: pa.Schema) -> Iterator[pa.Table]:
-        """Yield left rows, (n,) int64 ordinals, with the columns that were found for them."""
+    def _output(self, rows: NDArray[np.int64], results: list[pa.Array[Any]], schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yield left rows, (n,) int64 ordinals, with the columns of their results."""
         plan, payload = self._parts.plan, self._parts.windows["left"].payload
         names, limit = plan.layout.names("left"), self._parts.limit
-        step = limit.most_rows(payload.width(names) + sum(one.nbytes for one in found) // max(rows.size, 1))
+        step = limit.most_rows(payload.width(names) + sum(one.nbytes for one in results) // max(rows.size, 1))
         for start in range(0, rows.size, step):
             gathered = payload.gather(names, rows[start : start + step])
             first = 0
             for stop in [gathered.rows] if gathered.nbytes <= limit.nbytes else limit.stops(gathered.widths):
-                own = [one.slice(start + first, stop - first) for one in found]
+                own = [one.slice(start + first, stop - first) for one in results]
                 yield plan.layout.aggregates(gathered.table(first, stop), own, schema)
                 first = stop
 
     def _answered(self, left: Intervals) -> list[Accumulator]:
-        """Return the state of left rows that are put out now, whose pairs count."""
+        """Return the state of left rows that are emitted now, whose pairs count."""
         states = self._added_up(left)
         pairs = states[0]
         assert isinstance(pairs, Counts)  # noqa: S101 - see `empty_states`

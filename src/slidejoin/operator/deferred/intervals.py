@@ -112,18 +112,18 @@ class WaitingRows:
 
         They may be a view, good until there is `room` for further rows, or others are folded (`begin_at`).
         """
-        found = self._oldest(min(max(ordinal - self.first, 0), self.end - self.first))
-        self.first += found.size
-        self._begin += found.size
+        begins = self._oldest(min(max(ordinal - self.first, 0), self.end - self.first))
+        self.first += begins.size
+        self._begin += begins.size
         if self._wrap is not None and self._begin >= self._wrap:
             self._begin, self._wrap = self._begin - self._wrap, None
-        return found
+        return begins
 
     def _oldest(self, count: int) -> NDArray[np.int64]:
         """Return the beginnings of so many of the oldest rows, which wait."""
         here = count if self._wrap is None else min(count, self._wrap - self._begin)
-        found = self._since[self._begin : self._begin + here]
-        return found if here == count else np.concatenate([found, self._since[: count - here]])
+        begins = self._since[self._begin : self._begin + here]
+        return begins if here == count else np.concatenate([begins, self._since[: count - here]])
 
     def begin_at(self, ordinal: int) -> None:
         """Let no interval begin before that right row: what lies before was folded. O(n)."""

@@ -94,8 +94,8 @@ class Matches:
         output = PairOutput(
             parts.plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit
         )
-        for found in candidates_of(index, batch, parts.workers, parts.memory):
-            for places, right in written(found.of, parts.limit):
+        for candidates in candidates_of(index, batch, parts.workers, parts.memory):
+            for places, right in written(candidates.of, parts.limit):
                 seen = (right >= since[places]) & (right < until[places])
                 one, two = places[seen], right[seen]
                 if condition is not None and one.size:
@@ -113,5 +113,5 @@ class Matches:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         first = int(places[0])
         counts = np.bincount(places - first)
-        _, kept, slots = output.passing(condition, left.rows[places], right, counts, first)
-        return slots, kept
+        _, ordinals, slots = output.passing(condition, left.rows[places], right, counts, first)
+        return slots, ordinals

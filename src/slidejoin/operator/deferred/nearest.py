@@ -205,8 +205,8 @@ class NearestAnswers:
         self._rule, self._parts = rule, parts
         self._matches, self._search = Matches(parts), NearestSearch.of(parts)
         names = dict.fromkeys([*parts.plan.layout.names("right"), rule.right])
-        kept = parts.plan.kept_schema("right")
-        schema = pa.schema([kept.field(name) for name in names])
+        stored = parts.plan.kept_schema("right")
+        schema = pa.schema([stored.field(name) for name in names])
         self._right = FoldedRows(schema, parts.windows["right"].payload)
         self._folded, self._first = Chosen.none(0), 0
 
@@ -258,18 +258,18 @@ class NearestAnswers:
                 some = last != NOBODY
                 return Chosen(some.astype(np.int64), last[some])
         table = self._matches.probing(left)
-        found = [(NO_ROWS, NO_ROWS)]
+        pairs = [(NO_ROWS, NO_ROWS)]
         rows = None if self._search is None else self._search.rows(left, table)
         if rows is not None:
             some = np.arange(self._rule.k) < rows.counts[:, None]
-            found.append((np.repeat(np.arange(left.rows.size), rows.counts), rows.ordinals[some]))
+            pairs.append((np.repeat(np.arange(left.rows.size), rows.counts), rows.ordinals[some]))
         else:
             for places, right in self._matches.of(left, table):
-                found.append(self._first_of(left.rows, places, right))
+                pairs.append(self._first_of(left.rows, places, right))
         old = self._folded_of(left.rows)
-        found.append((old.places, old.right))
-        places, right = (np.concatenate(columns) for columns in zip(*found, strict=True))
-        if sum(one.size > 0 for one, _ in found) > 1:
+        pairs.append((old.places, old.right))
+        places, right = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
+        if sum(one.size > 0 for one, _ in pairs) > 1:
             places, right = self._first_of(left.rows, places, right)
         return Chosen(np.bincount(places, minlength=left.rows.size), right)
 
@@ -314,13 +314,13 @@ class NearestAnswers:
         if not self._folded.counts.size:
             return Chosen.none(rows.size)
         first, last = (int(at) for at in np.searchsorted(rows, (self._first, self._first + self._folded.counts.size)))
-        found = self._folded.at(rows[first:last] - self._first)
-        return Chosen.none(first).behind(found).behind(Chosen.none(rows.size - last))
+        folded = self._folded.at(rows[first:last] - self._first)
+        return Chosen.none(first).behind(folded).behind(Chosen.none(rows.size - last))
 
     def fold(self, left: Intervals, end: int) -> None:
         """Choose among the right rows before `end` for all left rows that wait, so that they may leave the window."""
         if self._parts.latest is not None:
-            self._parts.latest.give_up()  # what it would tell of right rows to come is asked of rows that leave later
+            self._parts.latest.give_up()  # it would answer rows that expire later, and lacks right rows to come
         chosen = Chosen.none(0)
         for first in range(0, left.rows.size, self.most_rows):
             chosen = chosen.behind(self._chosen(left.part(first, first + self.most_rows)))

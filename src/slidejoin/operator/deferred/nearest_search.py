@@ -70,13 +70,13 @@ class NearestSearch:
         if value is None:
             return None
         with self._parts.stats.step("keys"):
-            found = self._probes(left, table, window.layout)
-            if found is None or plan.filter({*plan.loose, *found.inexact, *window.index.inexact}) is not None:
+            probing = self._probes(left, table, window.layout)
+            if probing is None or plan.filter({*plan.loose, *probing.inexact, *window.index.inexact}) is not None:
                 return None
         own = left.rows if plan.config.self_join else np.full(left.rows.size, -1)
-        asked = NearestProbes(found.probes, found.split, found.values, own, value, self._rule.k)
+        batch = NearestProbes(probing.probes, probing.split, probing.values, own, value, self._rule.k)
         with self._parts.stats.step("probe"):
-            return window.index.nearest(asked, self._parts.workers)
+            return window.index.nearest(batch, self._parts.workers)
 
     def _value_in(self, layout: KeyLayout) -> ValueInKey | None:
         """Return how right values follow from keys; None if keys are not in their order."""
@@ -92,18 +92,18 @@ class NearestSearch:
     def _probes(self, left: Intervals, table: pa.Table, layout: KeyLayout) -> _Probing | None:
         """Return left rows as probes; None if some value's range is not one piece, or not exact."""
         plan, columns = self._parts.plan, columns_of(table)
-        asked = [term.ranges("left", columns) for term in plan.terms]
+        wanted = [term.ranges("left", columns) for term in plan.terms]
         at, own = self._split.ranges("left", columns), self._split.key("left", columns)
         if not (at.exact and own.exact):
             return None
-        inexact = frozenset(number for number, one in zip(plan.numbers, asked, strict=True) if not one.exact)
-        kept = plan.bound.prefilter("left", columns)
-        silent = None if kept is None else ~kept
-        ranges = layout.ranges(asked, silent, inexact)
+        inexact = frozenset(number for number, one in zip(plan.numbers, wanted, strict=True) if not one.exact)
+        passing = plan.bound.prefilter("left", columns)
+        silent = None if passing is None else ~passing
+        ranges = layout.ranges(wanted, silent, inexact)
         whole = _in_one_piece(ranges)
         if whole is None:
             return None
-        ends = layout.ranges([*asked[: self._place], at, *asked[self._place + 1 :]], silent, inexact)
+        ends = layout.ranges([*wanted[: self._place], at, *wanted[self._place + 1 :]], silent, inexact)
         # Where no key is up to the value, the whole range is above it.
         first = np.iinfo(np.int64).min
         split = np.where(ends.lo[0] <= ends.hi[0], ends.hi[0], first)

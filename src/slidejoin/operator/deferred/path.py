@@ -202,12 +202,12 @@ class DeferredPath:
         StateError
             If the tables are not those of these windows.
         """
-        found, expected = [table.schema for table in tables], self.schemas
+        got, expected = [table.schema for table in tables], self.schemas
         waiting, left, right = stored["waiting"].whole(0), self._windows["left"].rows_seen, self._windows["right"]
         # In a time window no row waits here: event times tell which do.
         rows = 0 if self._counted is None else left - self._counted.first("left", left)
         first = 0 if self._counted is None else left - rows
-        if found != expected or (tables[0].num_rows, waiting) != (rows, first):
+        if got != expected or (tables[0].num_rows, waiting) != (rows, first):
             msg = f"the rows that wait differ from the join's: {tables[0].num_rows} from {waiting} on, of {left}"
             raise StateError(msg)
         since = int64s(tables[0].column(0), right.first, right.rows_seen, "the first rows that waiting rows see")

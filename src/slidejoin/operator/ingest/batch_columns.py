@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchColumns", "ColumnPlaces"]
 
-
 BITS = 64
 
 
@@ -67,8 +66,8 @@ class BatchColumns:
         if place in words:
             return words[place]
         column = self.table.column(place)
-        found = words[place] = None if column.null_count else values_in(column, np.int64)
-        return found
+        values = words[place] = None if column.null_count else values_in(column, np.int64)
+        return values
 
     @property
     def kept(self) -> pa.Table:
@@ -107,10 +106,10 @@ class ColumnPlaces:
         """
         keys: dict[Side, NDArray[np.int64]] = {}
         for side in SIDES:
-            found = _keys(taken[side], *self._keys[side][0])
-            if found is None:
+            own = _keys(taken[side], *self._keys[side][0])
+            if own is None:
                 return {}
-            keys[side] = found
+            keys[side] = own
         return keys
 
     def parts(self, taken: Mapping[Side, BatchColumns]) -> dict[Side, list[NDArray[np.int64]]]:
@@ -119,10 +118,10 @@ class ColumnPlaces:
         for side in SIDES:
             parts[side] = []
             for plain, place in self._keys[side]:
-                found = _keys(taken[side], plain, place)
-                if found is None:
+                own = _keys(taken[side], plain, place)
+                if own is None:
                     return {}
-                parts[side].append(found)
+                parts[side].append(own)
         return parts
 
     def held(self, side: Side, taken: BatchColumns) -> list[NDArray[Any]]:
@@ -160,10 +159,10 @@ def _whole(schema: pa.Schema, name: str) -> int | None:
 
 def _held(schema: pa.Schema, columns: Sequence[Fixed]) -> tuple[tuple[int, type[Any] | None], ...]:
     """Return the places of these columns, and the types that they are held as if not int64; else nothing."""
-    found: list[tuple[int, type[Any] | None]] = []
+    places: list[tuple[int, type[Any] | None]] = []
     for column in columns:
         place = schema.get_field_index(column.name)
         if schema.field(place).type != column.kind or not _of_64_bits(column.kind):
             return ()
-        found.append((place, None if column.dtype == np.int64 else column.dtype.type))
-    return tuple(found)
+        places.append((place, None if column.dtype == np.int64 else column.dtype.type))
+    return tuple(places)

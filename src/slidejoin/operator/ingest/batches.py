@@ -117,7 +117,7 @@ class _Known:
 
 
 _known: dict[int, _Known] = {}
-"""By the identity of a schema, which is kept here."""
+"""By the identity of a schema, which stays here."""
 
 MOST_KNOWN = 1 << 10
 
@@ -129,9 +129,9 @@ def _learned(schema: pa.Schema) -> _Known:
     dtypes = {kind.id: dtype for dtype, kind in NUMPY_TYPES.items()}
     types = schema.types
     places = places_to_check(schema), places_of_shared(schema)
-    found = _Known(schema, schema.names, [dtypes.get(kind.id) for kind in types], types, *places)
-    _known[id(schema)] = found
-    return found
+    known = _Known(schema, schema.names, [dtypes.get(kind.id) for kind in types], types, *places)
+    _known[id(schema)] = known
+    return known
 
 
 def _read(batch: object, side: str, schema: pa.Schema | None) -> pa.Table:

@@ -42,7 +42,7 @@ class Push:
     null_time_rows, late_rows : int
         Rows that were left out.
     left_out : dict from side to pyarrow.Table, or None
-        These rows as they were given, where late rows are kept and there are any.
+        These rows as they were given, where late rows are stored and there are any.
     watermark : int or None
         The join's watermark before these rows; None if there is none.
     marks : (n,) int64, or None
@@ -92,13 +92,13 @@ class Ingest:
         left_out = marks = None
         before = watermark
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
-        kept: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
+        stored: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
         scope = self._plan.scope
         if not isinstance(scope, OrdinalScope):
             clock = replace(clock)
             before = clock.watermark if own_clock else watermark
-            ticks, null = self._ticks(scope, kept, arrivals)
+            ticks, null = self._ticks(scope, stored, arrivals)
             all_arrivals = arrivals
             if null is not None:
                 null_time = int(null["left"].sum() + null["right"].sum())
@@ -118,16 +118,16 @@ class Ingest:
                 ticks = {side: ticks[side][~gone] for side, gone in zip(SIDES, late, strict=True)}
             times = {side: ticks[side] for side in SIDES}
         if arrivals.straight:
-            kept = {side: in_one_chunk(kept[side]) for side in SIDES}
+            stored = {side: in_one_chunk(stored[side]) for side in SIDES}
         else:
-            kept = {side: in_one_chunk(rows_at(kept[side], arrivals.places(side))) for side in SIDES}
-        return Push(kept, times, arrivals, null_time, too_late, left_out, before, marks), clock
+            stored = {side: in_one_chunk(rows_at(stored[side], arrivals.places(side))) for side in SIDES}
+        return Push(stored, times, arrivals, null_time, too_late, left_out, before, marks), clock
 
     def held(self, side: Side, table: pa.Table) -> pa.Table:
-        """Return the columns of a side's rows that are kept, as they are held; nothing is moved."""
-        kept = self._kept[side]
-        if not table.schema.equals(kept):
-            table = table.select(kept.names)
+        """Return the columns of a side's rows that are stored, as they are held; nothing is moved."""
+        schema = self._kept[side]
+        if not table.schema.equals(schema):
+            table = table.select(schema.names)
         return table if self._as_given[side] else held(table)
 
     def _left_out(
@@ -141,7 +141,7 @@ class Ingest:
 
         `null` are marks of all rows in arrival order, `late` those of the other rows.
         """
-        found: dict[Side, pa.Table] = {}
+        rows: dict[Side, pa.Table] = {}
         for side, too_late in zip(SIDES, late, strict=True):
             marks = too_late
             if null is not None:
@@ -149,8 +149,8 @@ class Ingest:
                 marks[~marks] = too_late
             # The batch has further columns where texts have codes, and where a feed has combined several.
             given = tables[side].select(self._plan.schema(side).names)
-            found[side] = rows_as_given(given, arrivals.places(side)[marks])
-        return found
+            rows[side] = rows_as_given(given, arrivals.places(side)[marks])
+        return rows
 
     def _ticks(
         self, scope: TermScope, tables: dict[Side, pa.Table], arrivals: Arrivals
@@ -169,9 +169,9 @@ class Ingest:
         return ticks, {side: null.get(side, np.zeros(ticks[side].size, np.bool_)) for side in SIDES}
 
 
-def _as_given(given: pa.Schema, kept: pa.Schema) -> bool:
+def _as_given(given: pa.Schema, held: pa.Schema) -> bool:
     """Whether rows are held as the types that they come with; each batch may bring its own dictionary."""
-    return all(field.type == given.field(field.name).type and not pa.types.is_dictionary(field.type) for field in kept)
+    return all(field.type == given.field(field.name).type and not pa.types.is_dictionary(field.type) for field in held)
 
 
 def columns_of(table: pa.Table) -> Batch:

@@ -1,4 +1,4 @@
-"""Late rows, kept for the caller: what ``late="emit"`` has besides a counter."""
+"""Late rows, stored for the caller: what ``late="emit"`` has besides a counter."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class KeptLateRows:
                 self._tables[side].append(table)
 
     def rows(self, schemas: Mapping[Side, pa.Schema]) -> LateRows:
-        """Return the rows that are kept; `schemas` are those of the sides that are known."""
+        """Return the rows that are stored; `schemas` are those of the sides that are known."""
         empty = {side: empty_of(schemas[side]) if side in schemas else pa.table({}) for side in SIDES}
         left, right = (pa.concat_tables([empty[side], *self._tables[side]]) for side in SIDES)
         return LateRows(left, right)
 
     def take(self, schemas: Mapping[Side, pa.Schema]) -> LateRows:
-        """Return the rows that are kept, and forget them."""
+        """Return the rows that are stored, and forget them."""
         rows = self.rows(schemas)
         self._tables = {"left": [], "right": []}
         return rows

@@ -63,12 +63,12 @@ def sort_values_of(tables: Mapping[Named, pa.Table], name: str) -> dict[Named, N
             msg = f"order_by={name!r}: the {side} batch has no such column; it has {', '.join(table.column_names)}."
             raise SchemaError(msg + nearest(name, table.column_names))
         columns[side] = _values(table.column(name), name, side)
-    found = list(columns.values())
-    other = next((kind for kind, _, _ in found if kind != found[0][0]), None)
+    both = list(columns.values())
+    other = next((kind for kind, _, _ in both if kind != both[0][0]), None)
     if other is not None:
-        msg = f"order_by={name!r}: {found[0][0]} and {other} have no common order; cast one of the columns"
+        msg = f"order_by={name!r}: {both[0][0]} and {other} have no common order; cast one of the columns"
         raise SchemaError(msg)
-    arrays = [_aligned(values, scale, max(s for _, _, s in found)) for _, values, scale in found]
+    arrays = [_aligned(values, scale, max(s for _, _, s in both)) for _, values, scale in both]
     if len({array.dtype for array in arrays}) > 1:
         arrays = [np.array(array.tolist(), dtype=object) for array in arrays]
     return dict(zip(columns, arrays, strict=True))

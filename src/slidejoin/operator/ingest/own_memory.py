@@ -59,7 +59,7 @@ def _owned(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def places_to_check(schema: pa.Schema) -> tuple[int, ...]:
-    """Return the places of the columns whose values are found by offsets, indices or lengths."""
+    """Return the places of the columns whose values are located by offsets, indices or lengths."""
     return tuple(place for place, kind in enumerate(schema.types) if not _fixed(kind))
 
 
@@ -69,7 +69,7 @@ def places_of_shared(schema: pa.Schema) -> tuple[int, ...]:
 
 
 def checked(table: pa.Table, places: tuple[int, ...], shared: tuple[int, ...], side: str) -> pa.Table:
-    """Check what values are found by: offsets, indices, lengths of children. Return the table.
+    """Check what locates values: offsets, indices, lengths of children. Return the table.
 
     Its few rows have left behind what they do not use of large dictionaries. Whether texts are UTF-8 is not checked in
     large batches.

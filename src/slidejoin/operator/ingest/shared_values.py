@@ -67,20 +67,20 @@ def _used_alone(chunk: Any) -> pa.Array[Any]:  # noqa: ANN401 - an array whose t
     taken = _taken(entries, used)
     if taken is None:
         return chunk  # type: ignore[no-any-return]
-    # NULLs are not found, so they stay NULL.
+    # NULLs have no entry, so they stay NULL.
     indices = pc.index_in(chunk.indices, value_set=used).cast(chunk.type.index_type)
     made: pa.Array[Any] = pa.DictionaryArray.from_arrays(indices, taken, ordered=chunk.type.ordered)
     return made
 
 
 def _brings_much(array: pa.Array[Any]) -> bool:
-    """Tell whether an array has much memory beside that of its values."""
+    """Return whether an array has much memory in addition to that of its values."""
     own = 32 * len(array) if _is_view(array.type) else 2 * array.nbytes
     return array.get_total_buffer_size() > LITTLE + own
 
 
 def _taken(entries: pa.Array[Any], used: pa.Array[Any]) -> pa.Array[Any] | None:
-    """Return some entries of a dictionary, checked; None of types whose entries are found in more than one step."""
+    """Return some entries of a dictionary, checked; None of types whose entries are located in more than one step."""
     kind = entries.type
     if (width := next((width for is_one, width in OFFSETS if is_one(kind)), None)) is not None:
         _check_used_offsets(entries, values_in(pa.chunked_array([used]), used.type.to_pandas_dtype()), width)
@@ -103,8 +103,8 @@ def _check_used_offsets(entries: pa.Array[Any], used: NDArray[Any], width: type[
         return
     # By their unsigned indices, beyond which there are none: `validate` and `check_indices` have seen to that.
     places = used.astype(np.int64) + entries.offset
-    found = np.frombuffer(memoryview(offsets), np.dtype(width))
-    first, last = found[places], found[places + 1]
+    stops = np.frombuffer(memoryview(offsets), np.dtype(width))
+    first, last = stops[places], stops[places + 1]
     if first.min() < 0 or (last < first).any() or last.max() > (0 if data is None else data.size):
         msg = "offsets of its dictionary fall or lie outside of its memory"
         raise ValueError(msg)

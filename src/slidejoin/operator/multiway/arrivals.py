@@ -194,12 +194,12 @@ def take_rows(
     """
     places, ranks = _arranged([table.num_rows for table in tables], by)
     straight = by is None
-    kept = [_held(plan, number, table) for number, table in enumerate(tables)]
+    stored = [_held(plan, number, table) for number, table in enumerate(tables)]
     null_time = too_late = 0
     times: list[NDArray[np.int64]] = []
     if plan.scopes:
         gone = []
-        for number, table in enumerate(kept):
+        for number, table in enumerate(stored):
             ticks, valid = plan.scopes[number].ticks("right", columns_of(table))
             times.append(ticks[places[number]])
             gone.append(np.zeros(ticks.size, np.bool_) if valid is None else ~valid[places[number]])
@@ -219,13 +219,13 @@ def take_rows(
         ArrivedRows(
             in_one_chunk(table if straight else rows_at(table, place)), rank, times[number] if plan.scopes else None
         )
-        for number, (table, place, rank) in enumerate(zip(kept, places, ranks, strict=True))
+        for number, (table, place, rank) in enumerate(zip(stored, places, ranks, strict=True))
     )
     return MultiPush(streams, sum(rank.size for rank in ranks), null_time, too_late), clock
 
 
 def _held(plan: MultiPlan, number: int, table: pa.Table) -> pa.Table:
-    """Return the columns that are kept, as they are held."""
+    """Return the columns that are stored, as they are held."""
     names = plan.kept[number].names
     return held(table if table.schema.names == names else table.select(names))
 
@@ -260,9 +260,9 @@ def _without(
     for rank, away in zip(ranks, gone, strict=True):
         left[rank[away]] = 1
     before = np.cumsum(left)
-    kept = [~away for away in gone]
+    stays = [~away for away in gone]
     return (
-        [place[keep] for place, keep in zip(places, kept, strict=True)],
-        [rank[keep] - before[rank[keep]] for rank, keep in zip(ranks, kept, strict=True)],
-        [own[keep] for own, keep in zip(times, kept, strict=True)],
+        [place[keep] for place, keep in zip(places, stays, strict=True)],
+        [rank[keep] - before[rank[keep]] for rank, keep in zip(ranks, stays, strict=True)],
+        [own[keep] for own, keep in zip(times, stays, strict=True)],
     )

@@ -55,11 +55,11 @@ class StepFigures:
         self, before: Mapping[tuple[int, frozenset[int]], tuple[int, int]]
     ) -> dict[tuple[int, frozenset[int]], StepFigure]:
         """Return what was added since `marks` returned `before`."""
-        found = {}
+        added = {}
         for key, figure in self.steps.items():
             probes, matches = before.get(key, (0, 0))
-            found[key] = StepFigure(figure.probes - probes, figure.matches - matches)
-        return found
+            added[key] = StepFigure(figure.probes - probes, figure.matches - matches)
+        return added
 
     def marks(self) -> dict[tuple[int, frozenset[int]], tuple[int, int]]:
         """Return the present counts, for `since`."""
@@ -79,11 +79,11 @@ class MultiStats:
     late_rows, null_time_rows : int
         Rows left out, see the meaning of a time window.
     window_rows : dict of str to int
-        Rows kept now, of each stream.
+        Rows stored now, of each stream.
     window_bytes : int
-        Bytes kept now, rows and indexes.
+        Bytes stored now, rows and indexes.
     seconds : dict of str to float
-        Time spent in each step: ``arrive``, ``insert``, ``probe`` (chains and what they put out), ``expire``.
+        Time spent in each step: ``arrive``, ``insert``, ``probe`` (chains and what they emit), ``expire``.
     """
 
     rows: dict[str, int] = field(default_factory=dict)

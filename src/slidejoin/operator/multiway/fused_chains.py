@@ -264,10 +264,10 @@ class FusedChains:
 
     def _key_place(self, step: Step, bound: frozenset[int]) -> KeyPlace | None:
         """Return where the wide rows of a step have their keys; None if these are no column of integers."""
-        asked = step.stored, bound
-        if asked not in self._places:
-            self._places[asked] = _key_place(self._plan, step, self._windows)
-        return self._places[asked]
+        key = step.stored, bound
+        if key not in self._places:
+            self._places[key] = _key_place(self._plan, step, self._windows)
+        return self._places[key]
 
 
 def _key_place(plan: MultiPlan, step: Step, windows: Sequence[StreamWindow]) -> KeyPlace | None:

@@ -175,8 +175,8 @@ class MultiOperator:
         payloads = [window.payload for window in self.windows]
         walk = self._fused.prepared(stretch, self.chains.orders)
         whole = None if walk is None else self._fused.found(walk, stretch, self.limit.rows)
-        for found in merged(self.chains, stretch, order) if whole is None else [whole]:
-            yield from combination_tables(plan, payloads, in_order(found, order).rows, self.limit)
+        for combinations in merged(self.chains, stretch, order) if whole is None else [whole]:
+            yield from combination_tables(plan, payloads, in_order(combinations, order).rows, self.limit)
 
     def _counted(self, part: MultiPush, first: Sequence[int], group: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
         start, begin, end = perf_counter(), group[0][0], group[-1][1]
@@ -242,7 +242,7 @@ class MultiOperator:
             window.use(steps[number])
 
     def _look(self, coming: MultiPush) -> None:
-        """Choose orders anew if enough rows have come since the last time."""
+        """Choose orders again if enough rows have arrived since the last time."""
         # An order changes the indexes, which a limit of memory has been checked without.
         if self.plan.spec.memory_limit is not None or self.rows_seen + coming.rows < self.advisor.due:
             return
@@ -268,9 +268,11 @@ class MultiOperator:
     def growth(self, tables: Sequence[pa.Table], room: int) -> int:
         """Return by how many bytes these rows make the windows grow at most; exactly if `room` may not suffice."""
         total = 0
-        kept = [held(table.select(self.plan.kept[number].names)) for number, table in enumerate(tables)]
+        stored = [held(table.select(self.plan.kept[number].names)) for number, table in enumerate(tables)]
         for closely in (False, True):
-            total = sum(window.growth(table, closely=closely) for window, table in zip(self.windows, kept, strict=True))
+            total = sum(
+                window.growth(table, closely=closely) for window, table in zip(self.windows, stored, strict=True)
+            )
             if total <= room:
                 break
         return total
@@ -339,11 +341,11 @@ def explained(
             step = plan.step(stored, bound)
             lines.append(f"  {names[stored]}: {_conditions(plan, step)}")
             estimate, figure = advisor.estimate(stored, bound), figures.steps.get((stored, bound))
-            found = f"{_figure(estimate.matches)} rows a probe {estimate.source}"
+            rate = f"{_figure(estimate.matches)} rows a probe {estimate.source}"
             if figure is not None and figure.probes:
-                found = f"{_figure(figure.rate)} rows a probe of {figure.probes:,} so far"
+                rate = f"{_figure(figure.rate)} rows a probe of {figure.probes:,} so far"
             link = windows[stored].links[step.key].window
-            lines.append(f"    index: {ALWAYS.get(link.chosen.algorithm, 'one for each branch of OR')}; {found}")
+            lines.append(f"    index: {ALWAYS.get(link.chosen.algorithm, 'one for each branch of OR')}; {rate}")
             bound |= {stored}
     lines.append(_why(plan, advisor))
     return "\n".join(lines)

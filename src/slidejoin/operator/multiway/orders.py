@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["OrderAdvisor"]
 
 FIRST_LOOK = 1 << 12
-"""Rows after which orders are chosen anew for the first time."""
+"""Rows after which orders are chosen again for the first time."""
 
 SMALLEST_LOOK = 1 << 16
 """Rows between two looks at least; for larger windows as many as they hold. A look at three streams takes 10 ms."""
@@ -150,10 +150,10 @@ class OrderAdvisor:
         share = 1.0
         linked = [one for one in bound if plan.linked(stored, frozenset({one}))]
         for one in linked:
-            found = self._sampled.get((one, stored))
-            if found is None:
-                found, source = _expected(plan.step(stored, frozenset({one})).plan, rows) / rows, "expected"
-            share *= found
+            rate = self._sampled.get((one, stored))
+            if rate is None:
+                rate, source = _expected(plan.step(stored, frozenset({one})).plan, rows) / rows, "expected"
+            share *= rate
         conjuncts = plan.links(stored, bound)
         single = {number for one in linked for number in plan.links(stored, frozenset({one}))}
         share *= FILTERED ** sum(len(plan.conjuncts[number].streams) > 1 for number in set(conjuncts) - single)
@@ -176,16 +176,16 @@ class OrderAdvisor:
             for number, window in enumerate(windows)
             if window.payload.rows >= LEAST
         }
-        found = {}
+        sampled = {}
         for probing, (newest, _) in samples.items():
             for stored, (_, rows) in samples.items():
                 if stored == probing or not plan.linked(stored, frozenset({probing})):
                     continue
                 step = plan.step(stored, frozenset({probing}))
                 passing = _passing(plan, step, probing, newest, rows)
-                # Half a pair where none was found: it may be rare, but it is not impossible.
-                found[probing, stored] = max(passing, 0.5) / (newest.num_rows * rows.num_rows)
-        return found
+                # Half a pair where there was none: it may be rare, but it is not impossible.
+                sampled[probing, stored] = max(passing, 0.5) / (newest.num_rows * rows.num_rows)
+        return sampled
 
 
 def _expected(plan: Plan, rows: float) -> float:
@@ -221,12 +221,12 @@ def _passing(plan: MultiPlan, step: Step, probing: int, probes: pa.Table, stored
         inside |= np.logical_and.reduce(passes(one, "left", wide, stored))
     # Ranges may hold more than what matches, and some conditions are no ranges.
     condition = step.plan.filter(step.plan.loose)
-    found = int(np.count_nonzero(inside))
-    if condition is None or not found:
-        return found
+    candidates = int(np.count_nonzero(inside))
+    if condition is None or not candidates:
+        return candidates
     left, right = (places[:MOST_CHECKED] for places in np.nonzero(inside))
     of_left, of_right = (
         by_name(table.take(array_of(np.ascontiguousarray(places)))) for table, places in ((wide, left), (stored, right))
     )
-    kept = int(np.count_nonzero(condition.holds(of_left, of_right, left.size)))
-    return found * kept // left.size
+    pairs = int(np.count_nonzero(condition.holds(of_left, of_right, left.size)))
+    return candidates * pairs // left.size

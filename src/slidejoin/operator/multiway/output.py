@@ -28,15 +28,15 @@ COUNT_BYTES = 24
 """Bytes of a line of counts without columns: the stream's name with its offset, and the number."""
 
 
-def in_order(found: Combinations, order: str) -> Combinations:
+def in_order(combined: Combinations, order: str) -> Combinations:
     """Return combinations in the promised order: by producer; under ``strict`` then by ordinals, stream by stream."""
-    if order == "none" or len(found) < 2:  # noqa: PLR2004 - one is in order
-        return found
+    if order == "none" or len(combined) < 2:  # noqa: PLR2004 - one is in order
+        return combined
     if order == "strict":
-        return found.at(np.lexsort([*reversed(found.rows), found.ranks]))
-    if bool((found.ranks[1:] >= found.ranks[:-1]).all()):
-        return found
-    return found.at(np.argsort(found.ranks, kind="stable"))
+        return combined.at(np.lexsort([*reversed(combined.rows), combined.ranks]))
+    if bool((combined.ranks[1:] >= combined.ranks[:-1]).all()):
+        return combined
+    return combined.at(np.argsort(combined.ranks, kind="stable"))
 
 
 def combination_tables(

@@ -93,7 +93,7 @@ class Partial:
         return Partial(self.producers[cut], self.streams, np.ascontiguousarray(self.values[:, cut]))
 
     def with_found(self, stream: int, found: FoundPositions, base: int, memory: ArrayPool) -> Partial:
-        """Return those that were answered with what they found of one more stream; positions count from `base`.
+        """Return those that were answered with their matches of one more stream; positions count from `base`.
 
         Event times are still those of the other streams.
         """

@@ -66,7 +66,7 @@ class Prober:
     memory : ArrayPool
         What candidates are written into.
     alone : Workers
-        Of one thread: whole chains run beside each other, not parts of a step.
+        Of one thread: whole chains run at once, not parts of a step.
     """
 
     def __init__(
@@ -84,20 +84,24 @@ class Prober:
         link = self._link(wide, stored)
         for cut, batch, condition in self._batches(link, wide, seen, own):
             part = wide.part(cut)
-            for found in self._candidates(link, batch, only_counts=False):
-                if condition is None and found.positions is not None and found.positions.total <= self._limit.rows:
-                    if found.positions.total:
+            for candidates in self._candidates(link, batch, only_counts=False):
+                if (
+                    condition is None
+                    and candidates.positions is not None
+                    and candidates.positions.total <= self._limit.rows
+                ):
+                    if candidates.positions.total:
                         yield self._timed(
-                            part.with_found(stored, found.positions, link.window.index.floor, self._memory)
+                            part.with_found(stored, candidates.positions, link.window.index.floor, self._memory)
                         )
                     continue
-                for places, ordinals in written(found.of, self._limit):
-                    kept = (places, ordinals)
+                for places, ordinals in written(candidates.of, self._limit):
+                    pairs = (places, ordinals)
                     if condition is not None:
-                        holds = self._holds(link, condition, part, *kept)
-                        kept = places[holds], ordinals[holds]
-                    if kept[0].size:
-                        yield self._timed(part.with_pairs(stored, *kept, self._memory))
+                        holds = self._holds(link, condition, part, *pairs)
+                        pairs = places[holds], ordinals[holds]
+                    if pairs[0].size:
+                        yield self._timed(part.with_pairs(stored, *pairs, self._memory))
 
     def count(
         self, wide: Partial, stored: int, seen: SeenRows, into: NDArray[np.int64], own: pa.Table | None = None
@@ -109,11 +113,15 @@ class Prober:
         link = self._link(wide, stored)
         for cut, batch, condition in self._batches(link, wide, seen, own):
             part = wide.part(cut)
-            for found in self._candidates(link, batch, only_counts=condition is None):
+            for candidates in self._candidates(link, batch, only_counts=condition is None):
                 if condition is None:
-                    _add(into, part.producers[found.first : found.first + found.of.slots], found.of.counts)
+                    _add(
+                        into,
+                        part.producers[candidates.first : candidates.first + candidates.of.slots],
+                        candidates.of.counts,
+                    )
                     continue
-                for places, ordinals in written(found.of, self._limit):
+                for places, ordinals in written(candidates.of, self._limit):
                     holds = self._holds(link, condition, part, places, ordinals)
                     into += np.bincount(part.producers[places[holds]], minlength=into.size)
 
@@ -146,17 +154,17 @@ class Prober:
         """Yield batches of probes, which wide rows they are, and what is checked of the rows that they find."""
         step, window = link.step, link.window
         most = min(self._limit.rows, step.plan.most_probes)
-        found: Iterable[tuple[slice, dict[int, pa.Table]]]
+        columns: Iterable[tuple[slice, dict[int, pa.Table]]]
         if own is None:
-            found = gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit._replace(rows=most))
+            columns = gathered(self.payloads, step.left, wide.ordinals, len(wide), self._limit._replace(rows=most))
         else:
-            # They lie side by side, and in the window they would have to be found again.
+            # They lie side by side, and in the window they would have to be looked up again.
             of_streams = {stream: own.select(list(names)) for stream, names in step.left.items()}
-            found = [(slice(0, len(wide)), of_streams)]
+            columns = [(slice(0, len(wide)), of_streams)]
             if len(wide) > most:
                 cuts = [slice(begin, min(begin + most, len(wide))) for begin in range(0, len(wide), most)]
-                found = [(cut, {stream: table[cut] for stream, table in of_streams.items()}) for cut in cuts]
-        for cut, tables in found:
+                columns = [(cut, {stream: table[cut] for stream, table in of_streams.items()}) for cut in cuts]
+        for cut, tables in columns:
             table = self._wide_table(tables, wide.part(cut))
             # Their places in an arrival order of these probes and the stored rows.
             ranks = self._memory.take(cut.stop - cut.start)
@@ -210,7 +218,7 @@ class Prober:
         bound = wide.ordinals
         rows = {stream: bound[stream][places] for stream in names if stream != link.step.stored}
         rows[link.step.stored] = ordinals
-        kept = np.empty(places.size, np.bool_)
+        holds = np.empty(places.size, np.bool_)
         for cut, tables in gathered(self.payloads, names, rows, places.size, self._limit, decoded=True):
             right = tables.pop(link.step.stored, None)
             left = {
@@ -218,8 +226,8 @@ class Prober:
                 for stream, table in tables.items()
                 for name in table.column_names
             }
-            kept[cut] = condition.holds(left, {} if right is None else by_name(right), cut.stop - cut.start)
-        return kept
+            holds[cut] = condition.holds(left, {} if right is None else by_name(right), cut.stop - cut.start)
+        return holds
 
 
 def _add(into: NDArray[np.int64], producers: NDArray[np.int64], counts: NDArray[np.int64]) -> None:

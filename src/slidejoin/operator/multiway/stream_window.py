@@ -202,18 +202,18 @@ def gathered(
     most = limit.most_rows(sum(payloads[stream].width(columns) for stream, columns in wanted.items()))
     for first in range(0, rows, most):
         last = min(first + most, rows)
-        found = {
+        columns_of = {
             stream: payloads[stream].gather(columns, ordinals[stream][first:last], decoded=decoded)
             for stream, columns in wanted.items()
         }
         stops = [last - first]
-        if sum(one.nbytes for one in found.values()) > limit.nbytes:
+        if sum(one.nbytes for one in columns_of.values()) > limit.nbytes:
             widths = None
-            for one in found.values():
+            for one in columns_of.values():
                 widths = one.widths if widths is None else widths.beside(one.widths)
             stops = stops if widths is None else limit.stops(widths)
         start = 0
         for stop in stops:
-            tables = {stream: one.table(start, stop) for stream, one in found.items()}
+            tables = {stream: one.table(start, stop) for stream, one in columns_of.items()}
             yield slice(first + start, first + stop), tables
             start = stop

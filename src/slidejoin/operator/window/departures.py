@@ -1,9 +1,9 @@
 """Departures: which stored rows leave the window with which arrival, after which no row can match them any more.
 
 - **Count window**: left row ``o`` leaves with left row ``(o // slide + 1) * slide - 1 + size``, the one that displaces
-  its block; right rows alike. This follows from ordinals alone, so nothing is kept.
+  its block; right rows alike. This follows from ordinals alone, so nothing is stored.
 - **Time window**: a row leaves with the first arrival after which the watermark exceeds its event time plus its length.
-  The watermark of successive arrivals only rises, so the arrival is found by binary search; the rows that wait for it
+  The watermark of successive arrivals only rises, so a binary search locates the arrival; the rows that wait for it
   are `AgingRows`.
 
 A row may leave with an arrival of the slice that it came with. On Spark the watermark stands still within a micro-batch
@@ -74,16 +74,16 @@ class Departed(NamedTuple):
         return Departed(self.ranks[part], self.by_left[part], self.ordinals[part])
 
     @staticmethod
-    def of(found: Mapping[Side, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Departed:
+    def of(ranked: Mapping[Side, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Departed:
         """Put the ranks and ordinals (n,) int64 of each side in order."""
-        if len(found) == 1:
-            ((side, (ranks, ordinals)),) = found.items()
+        if len(ranked) == 1:
+            ((side, (ranks, ordinals)),) = ranked.items()
             if bool((ranks[1:] >= ranks[:-1]).all()):
                 return Departed(ranks, np.full(ranks.size, side == "left"), ordinals)
-        ranks = np.concatenate([NO_ROWS, *(one for one, _ in found.values())])
-        ordinals = np.concatenate([NO_ROWS, *(one for _, one in found.values())])
-        by_left = np.repeat([side == "left" for side in found], [one.size for one, _ in found.values()]).astype(bool)
-        if len(found) > 1 or not bool((ranks[1:] >= ranks[:-1]).all()):
+        ranks = np.concatenate([NO_ROWS, *(one for one, _ in ranked.values())])
+        ordinals = np.concatenate([NO_ROWS, *(one for _, one in ranked.values())])
+        by_left = np.repeat([side == "left" for side in ranked], [one.size for one, _ in ranked.values()]).astype(bool)
+        if len(ranked) > 1 or not bool((ranks[1:] >= ranks[:-1]).all()):
             order = np.lexsort((ordinals, ~by_left, ranks))
             return Departed(ranks[order], by_left[order], ordinals[order])
         return Departed(ranks, by_left, ordinals)
@@ -145,7 +145,7 @@ class Departures(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of the rows that wait."""
         return 0
 
     def growth(self, rows: Mapping[Side, int]) -> int:  # noqa: ARG002 - see `TimeDepartures`
@@ -169,14 +169,14 @@ class CountDepartures(Departures):
         marks: NDArray[np.int64] | None = None,  # noqa: ARG002
     ) -> Departed:
         """Return what leaves with the arrivals of a slice, see `Departures`. O(n)."""
-        window, found = self._window, {}
+        window, ranked = self._window, {}
         for side in self.sides:
             rank = arrivals.rank(self._source(side))
             begin = window.first(side, first[side])
             ordinals = np.arange(begin, window.first(side, first[side] + rank.size))
             ordinals = begin + wanted(side, ordinals)
-            found[side] = rank[displacing(window, side, ordinals) - first[side]], ordinals
-        return Departed.of(found)
+            ranked[side] = rank[displacing(window, side, ordinals) - first[side]], ordinals
+        return Departed.of(ranked)
 
     def remaining(self, side: Side, seen: int) -> NDArray[np.int64]:
         """Return the ordinals of the rows in the window."""
@@ -273,9 +273,9 @@ class AgingRows:
                 heappop(chunks)
         if not ordinals:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        found = np.concatenate(ordinals)
-        self.rows -= found.size
-        return found, np.concatenate(times)
+        expired = np.concatenate(ordinals)
+        self.rows -= expired.size
+        return expired, np.concatenate(times)
 
     def ordinals(self) -> NDArray[np.int64]:
         """Return the ordinals of all rows that wait, ascending."""
@@ -303,7 +303,7 @@ class TimeDepartures(Departures):
         marks: NDArray[np.int64] | None = None,
     ) -> Departed:
         """Return what leaves with the arrivals of a slice, see `Departures`. O(n log n)."""
-        found: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        ranked: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         for side in self.sides:
             own = times[self._source(side)]
             if own is not None:
@@ -313,13 +313,13 @@ class TimeDepartures(Departures):
             # The first event time that is still in the window, after each arrival.
             oldest = saturating_add(watermarks, -self._scope.length(side))
             ordinals, ages = rows.take_below(int(oldest[-1])) if oldest.size else (NO_ROWS, NO_ROWS)
-            kept = wanted(side, ordinals)
-            ordinals = ordinals[kept]
+            chosen = wanted(side, ordinals)
+            ordinals = ordinals[chosen]
             ranks = np.empty(ordinals.size, np.int64)
-            rank_ages(oldest, np.ascontiguousarray(ages[kept]), ranks)
+            rank_ages(oldest, np.ascontiguousarray(ages[chosen]), ranks)
             order = np.lexsort((ordinals, ranks))
-            found[side] = ranks[order], ordinals[order]
-        return Departed.of(found)
+            ranked[side] = ranks[order], ordinals[order]
+        return Departed.of(ranked)
 
     def _watermarks(self, arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64] | None]) -> NDArray[np.int64]:
         """Move the clock over a slice and return the join's watermark after each arrival, NO_TIME for none."""

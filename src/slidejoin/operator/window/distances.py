@@ -1,6 +1,6 @@
 """How far two keys of the stored rows of one side are apart, exactly, as rows come and leave.
 
-Distances are kept for blocks of rows, so that one long interval is forgotten when it has left the window. See
+Distances are stored for blocks of rows, so that one long interval is forgotten when it has expired. See
 `slidejoin.plan.closed_ranges` for what they are for.
 """
 
@@ -67,13 +67,13 @@ class Distances:
 
     def of(self, keys: TermKeys) -> Found:
         """Return the distances of rows that are not stored yet. O(n)."""
-        kept, found = keys.kept, []
+        matchable, distances = keys.kept, []
         for pair in self._pairs:
             one, two = keys.values[pair[0]], keys.values[pair[1]]
-            if kept is not None:
-                one, two = one[kept], two[kept]
-            found.append(distance_of(one, two, doubles=_of_both(self._doubles, pair)))
-        return tuple(found)
+            if matchable is not None:
+                one, two = one[matchable], two[matchable]
+            distances.append(distance_of(one, two, doubles=_of_both(self._doubles, pair)))
+        return tuple(distances)
 
     def add(self, found: Found, first: int, rows: int, oldest: int, live: int) -> None:
         """Take the newest rows, given what `of` returned.
@@ -112,7 +112,7 @@ class Distances:
 
     def lengthened(self, pair: Pair, coming: Found) -> bool:
         """Tell whether rows that come make closed ranges several times as wide as distances were far apart."""
-        now, then = (self.closing(pair, found).distance for found in ((), coming))
+        now, then = (self.closing(pair, more).distance for more in ((), coming))
         return then.high - then.low > LONGER * max(now.high - now.low, 0)
 
 

@@ -284,9 +284,9 @@ class LatestRows:
         ordered = self._look(LatestProbes(*(one[order] for one in probes)))
         if ordered is None:
             return None
-        found = np.empty(highs.size, np.int64)
-        found[order] = ordered
-        return found
+        latest = np.empty(highs.size, np.int64)
+        latest[order] = ordered
+        return latest
 
     def _read(self, left: NDArray[np.int64], since: NDArray[np.int64], until: NDArray[np.int64]) -> LatestProbes | None:
         """Return what left rows look for, from their records; None if these do not tell, or they are not in order."""
@@ -316,15 +316,15 @@ class LatestRows:
         lows, highs = (np.ascontiguousarray(ends) for ends in (near.lo[0], near.hi[0]))
         for scope in spans:
             lows, highs = np.maximum(lows, scope.lo[0]), np.minimum(highs, scope.hi[0])
-        kept = self._plan.bound.prefilter("left", columns)
+        passing = self._plan.bound.prefilter("left", columns)
         keys, room = _together([one.lo[0] for one in equal], n)
         lasts = keys if len(equal) != 1 else np.ascontiguousarray(equal[0].hi[0])
         if room is not None:
             # All right rows had room: rows that have none have no partner, and neither have those without a key.
             room &= np.logical_and.reduce([one.lo[0] <= one.hi[0] for one in equal])
-            kept = room if kept is None else kept & room
-        if kept is not None:
-            lows, highs = np.where(kept, lows, INT64.max), np.where(kept, highs, INT64.min)
+            passing = room if passing is None else passing & room
+        if passing is not None:
+            lows, highs = np.where(passing, lows, INT64.max), np.where(passing, highs, INT64.min)
         return LatestProbes(keys, lasts, lows, highs, since, until)
 
     def _look(self, probes: LatestProbes) -> NDArray[np.int64] | None:
@@ -332,11 +332,11 @@ class LatestRows:
         self._queue_to(int(probes.highs[-1]))
         if not self.tells:
             return None
-        found, status, at = np.empty(probes.since.size, np.int64), np.zeros(1, np.int64), 0
+        latest, status, at = np.empty(probes.since.size, np.int64), np.zeros(1, np.int64), 0
         while True:
-            at = find_latest(self._slots, self._queue, self._state, *probes, at, self._log, found, status)
+            at = find_latest(self._slots, self._queue, self._state, *probes, at, self._log, latest, status)
             if status[0] == ALL_FOUND:
-                return found
+                return latest
             if status[0] != NO_ROOM:
                 self.give_up()
                 return None
@@ -354,7 +354,7 @@ class LatestRows:
         self._slots = slots
 
     def explain(self) -> str:
-        """Return how nearest rows are found, a line."""
+        """Return how nearest rows are located, a line."""
         if self.tells:
             return "nearest rows: the latest of each key, in a table; if rows come too far out of order, from the index"
         return "nearest rows: from the index, as rows were too far out of order for a table, or keys too large"

@@ -88,16 +88,16 @@ class MatchedRows:
 
     def keep_only(self, stretches: Sequence[tuple[int, int]]) -> None:
         """Forget the rows that are in none of these stretches: first ordinals and numbers of rows, ascending."""
-        kept = np.zeros(self._blocks.size, np.bool_)
+        live = np.zeros(self._blocks.size, np.bool_)
         for first, rows in stretches:
             if rows:
-                kept[(first >> BLOCK_SHIFT) - self._first : (first + rows - 1 >> BLOCK_SHIFT) - self._first + 1] = True
-        if kept.size and not kept[-1]:
-            kept[-1] = True  # the next rows may be in it
-        gone = self._blocks[~kept]
+                live[(first >> BLOCK_SHIFT) - self._first : (first + rows - 1 >> BLOCK_SHIFT) - self._first + 1] = True
+        if live.size and not live[-1]:
+            live[-1] = True  # the next rows may be in it
+        gone = self._blocks[~live]
         self._free += gone[gone != FREED].tolist()
-        self._blocks[~kept] = FREED
-        skipped = int(kept.argmax()) if kept.size else 0
+        self._blocks[~live] = FREED
+        skipped = int(live.argmax()) if live.size else 0
         if skipped:
             self._blocks = self._blocks[skipped:]
             self._first += skipped
@@ -110,13 +110,13 @@ class MatchedRows:
 
     def first_matches(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Set marks, and return the places of the rows that had none: of each row, (n,) int64, the first one. O(n)."""
-        kept = np.empty(ordinals.size, np.int64)
-        return kept[: keep_first_matches(self._marks, self._blocks, self._first, ordinals, kept)]
+        firsts = np.empty(ordinals.size, np.int64)
+        return firsts[: keep_first_matches(self._marks, self._blocks, self._first, ordinals, firsts)]
 
     def without(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of the rows, (n,) int64, that have no mark. O(n)."""
-        kept = np.empty(ordinals.size, np.int64)
-        return kept[: keep_unmarked(self._marks, self._blocks, self._first, ordinals, kept)]
+        unmatched = np.empty(ordinals.size, np.int64)
+        return unmatched[: keep_unmarked(self._marks, self._blocks, self._first, ordinals, unmatched)]
 
     @property
     def view(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
@@ -127,9 +127,9 @@ class MatchedRows:
 
     def of(self, stretches: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
         """Return which rows of these stretches have a mark, (rows,)."""
-        found = np.ones(sum(rows for _, rows in stretches), np.bool_)
-        found[self.without(_ordinals(stretches))] = False
-        return found
+        marked = np.ones(sum(rows for _, rows in stretches), np.bool_)
+        marked[self.without(_ordinals(stretches))] = False
+        return marked
 
     def load(self, stretches: Sequence[tuple[int, int]], marks: NDArray[np.bool_], end: int) -> None:
         """Take the rows of these stretches with marks (rows,); rows to come begin at the ordinal `end`."""

@@ -66,21 +66,21 @@ def too_far(span: int, rows: int) -> bool:
 def term_keys(plan: Plan, side: Side, table: pa.Table) -> TermKeys:
     """Compute the keys of a side's rows, and which rows can match at all."""
     if plan.branches:
-        found = [term_keys(part, side, table) for part in plan.branches]
-        branches = tuple(keys._replace(inexact=plan.counted(number, keys.inexact)) for number, keys in enumerate(found))
+        each = [term_keys(part, side, table) for part in plan.branches]
+        branches = tuple(keys._replace(inexact=plan.counted(number, keys.inexact)) for number, keys in enumerate(each))
         return TermKeys((), None, frozenset().union(*(keys.inexact for keys in branches)), table.num_rows, branches)
     columns = by_name(table)
-    kept = plan.bound.prefilter(side, columns)
+    passing = plan.bound.prefilter(side, columns)
     values = []
     inexact = set()
     for number, term in zip(plan.numbers, plan.terms, strict=True):
         key = term.key(side, columns)
         if key.valid is not None:
-            kept = key.valid if kept is None else kept & key.valid
+            passing = key.valid if passing is None else passing & key.valid
         if not key.exact:
             inexact.add(number)
         values.append(key.values)
-    return TermKeys(tuple(values), kept, frozenset(inexact), table.num_rows)
+    return TermKeys(tuple(values), passing, frozenset(inexact), table.num_rows)
 
 
 class SideWindow:
@@ -93,7 +93,7 @@ class SideWindow:
     side : {"left", "right"}
         Whose rows.
     payload : Payload, optional
-        Of the left window of a self-join, for the right one: the rows are kept once.
+        Of the left window of a self-join, for the right one: the rows are stored once.
     merge : bool, default True
         Whether sub-windows are merged.
     chosen : IndexTerms
@@ -163,7 +163,7 @@ class SideWindow:
 
     @property
     def first(self) -> int:
-        """Ordinal of the oldest row kept."""
+        """Ordinal of the oldest stored row."""
         return min(self.payload.first(self.rows_seen), self.rows_seen)
 
     def _occupancy(self, next_row: int | None = None) -> Occupancy:
@@ -255,12 +255,12 @@ class SideWindow:
         self.layout = self._closed(layout)
         self.index = self._new_index(self.index.name)
 
-    def attach(self, table: pa.Table, part: SealedPart | None, found: Found, time_max: int | None) -> None:
+    def attach(self, table: pa.Table, part: SealedPart | None, distances: Found, time_max: int | None) -> None:
         """Take rows whose keys were sealed before; their ordinals follow those that are here.
 
-        Rows that are not looked for have no keys. `found` are the distances between the keys of the rows.
+        Rows that are not looked for have no keys. `distances` are those between the keys of the rows.
         """
-        self.measure(found, self.rows_seen, table.num_rows)
+        self.measure(distances, self.rows_seen, table.num_rows)
         if not self.shared:
             self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + table.num_rows)
         if part is not None:
@@ -318,9 +318,9 @@ class SideWindow:
         counted = self.plan.scope.counted is not None
         return not counted and too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
 
-    def measure(self, found: Found, first: int, rows: int) -> None:
+    def measure(self, distances: Found, first: int, rows: int) -> None:
         """Take the distances of the newest rows, the first with that ordinal, before any probe sees them."""
-        self.distances.add(found, first, rows, min(self.payload.first(first), first), self.payload.rows)
+        self.distances.add(distances, first, rows, min(self.payload.first(first), first), self.payload.rows)
 
     def lengthened(self, table: pa.Table) -> bool:
         """Whether rows that come would make closed ranges much wider, see `Distances.lengthened`."""
@@ -331,7 +331,7 @@ class SideWindow:
 
     @property
     def hashed(self) -> bool:
-        """Whether a key does not say all about its terms, so that rows that are found are compared in these again."""
+        """Whether a key does not say all about its terms, so that candidates are compared in these again."""
         return not set(self.layout.dims).isdisjoint(self.chosen.key)
 
     def outgrown(self, coming: int) -> bool:
