@@ -33,6 +33,9 @@ WIDEST = 140
 
 WORDS = ("asked", "asking", "told", "found", "kept", "beside", "anew", "put out", "halves")
 """Words that say many things, or what a term of the field says better."""
+INDEXES = frozenset({"band_cells", "bi_sort", "planar"})
+"""Names that `slidejoin.index.kinds` has for everybody else."""
+INDEX_ROOMS = ("index", "papers", "spec")
 GERUNDS = re.compile(r"^(weav|tally|piec|plac|rang|pair|reach|clos|ask|spread|stream|locat)ing$")
 """Names of modules that do not say what these make."""
 
@@ -46,22 +49,23 @@ class Figure:
 
 
 MOST = {
-    "lines of the core": Figure(77_100, 66_000),
-    "modules": Figure(580, 470),
+    "lines of the core": Figure(76_400, 66_000),
+    "modules": Figure(514, 470),
     "rooms": Figure(14, 15),
     "arrows between rooms": Figure(99, 60),
-    "modules with a single importer": Figure(127, 60),
-    "modules under 60 lines": Figure(48, 0),
+    "modules with a single importer": Figure(90, 60),
+    "modules under 60 lines": Figure(22, 0),
     "modules over 600 lines": Figure(0, 0),
     "strings that name modules": Figure(0, 0),
+    "names of indexes outside of their room": Figure(0, 0),
     "constants that tests set": Figure(185, 0),
     "kernels with more than 12 parameters": Figure(40, 0),
     "calls with more than 8 positional arguments": Figure(230, 0),
     "nameless places of word arrays": Figure(60, 0),
-    "questions for the kind of window": Figure(106, 0),
-    "lines of the docs over 140 characters": Figure(320, 0),
+    "questions for the kind of window": Figure(54, 0),
+    "lines of the docs over 140 characters": Figure(0, 0),
     "modules named by a gerund": Figure(13, 0),
-    "words that say many things": Figure(3_450, 300),
+    "words that say many things": Figure(3_230, 300),
 }
 
 
@@ -118,6 +122,8 @@ def of_source(known: set[str]) -> Counter[str]:
             match node:
                 case ast.Constant(value=str(value)) if id(node) not in told and path.name != "__init__.py":
                     count["strings that name modules"] += value in known and value != "slidejoin"
+                    named = value in INDEXES and inside.parts[0] not in INDEX_ROOMS
+                    count["names of indexes outside of their room"] += named
                 case ast.FunctionDef() if is_kernel(node):
                     count["kernels with more than 12 parameters"] += parameters(node) > MOST_PARAMETERS
                 case ast.Call(args=args) if len(args) > MOST_POSITIONAL:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.index.cells.band_cells import BandCells, rows_for
+from slidejoin.index.kinds import CELLS, PLANAR
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarRun, of_rows
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
@@ -72,9 +73,9 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         chosen = options if options is not None and options.name == algorithm else structure()
         made: Index = index_class(structure)(chosen, keys.dims, window.capacity, window.first)
         return made
-    if algorithm == "planar":
+    if algorithm == PLANAR:
         return PlanarIndex(keys.dims, merge=keys.merge, options=options)
-    if algorithm != "band_cells" or keys.axis is None:
+    if algorithm != CELLS or keys.axis is None:
         return BiSortIndex(keys.dims, merge=keys.merge, options=options)
     return BandCells(
         keys.axis, keys.dims, rows_for(window, 0), window.first,

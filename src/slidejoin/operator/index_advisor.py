@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slidejoin.index.kinds import CELLS, RUNS
+
 if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
 
@@ -66,7 +68,7 @@ class IndexAdvisor:
     def __init__(self, plan: Plan, *, changes: bool = True) -> None:
         config = plan.config
         # With further terms, or a filter, runs check row by row too; most runs pass a time scope as a whole.
-        key = plan.index_terms("bi_sort").key
+        key = plan.index_terms(RUNS).key
         further = [term for place, term in enumerate(plan.terms) if place not in key]
         self._counts = config.output == "count"
         # Pairs that need checks beyond the key are not copied as ranges.
@@ -123,7 +125,7 @@ class IndexAdvisor:
             self._crowded = min(1.0, max(0, spilled - self._spilled) / new)
         self.seen = (pairs - self._pairs) / new
         self._cells, self._runs = self._estimates(self.seen, (pushes - self._pushes) / new, window)
-        cells = used == "band_cells"
+        cells = used == CELLS
         ours, other = (self._cells, self._runs) if cells else (self._runs, self._cells)
         lost = self._lost + new * (ours - other) if ours > STAY * other else 0.0
         change = lost > CHANGE_COST * window
@@ -133,7 +135,7 @@ class IndexAdvisor:
             # Rows from here on are judged separately.
             self._begin(rows, pairs, pushes, spilled)
             self._lost = lost
-        return ("bi_sort" if cells else "band_cells") if change else None
+        return (RUNS if cells else CELLS) if change else None
 
     def begin_anew(self) -> None:
         """Ignore the rows until the next check: an index was rebuilt from existing rows."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slidejoin.index.kinds import RUNS
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
 from slidejoin.operator.counts import CountTables, pairs_in
@@ -388,7 +389,7 @@ class JoinOperator:
         if self.windows["left"].index.spans_ordinals and any(
             window.stretched(coming) for window in self.windows.values()
         ):
-            self._change_to(self.plan.index_terms("bi_sort"))
+            self._change_to(self.plan.index_terms(RUNS))
 
     def _choose_pair(self, tables: Mapping[Side, pa.Table], rows: int, *, looked_at: bool = False) -> None:
         """Index other terms if the rows that come make these cheaper.
@@ -433,7 +434,7 @@ class JoinOperator:
             rows = {side: (self.added.loaded(side, table), at, seen) for side, (table, at, seen) in rows.items()}
         timed = self.plan.scope.counted is None
         if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
-            self._change_to(self.plan.index_terms("bi_sort"))
+            self._change_to(self.plan.index_terms(RUNS))
         for side, (table, stretches, seen) in rows.items():
             self.windows[side].load(table, stretches, seen)
         if self.join_type is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.index.factory import SEALED
+from slidejoin.index.kinds import CELLS, PLANAR, RUNS, kind_of
 from slidejoin.operator.selectivity import selectivities
 from slidejoin.plan.explanation import explained_index
 from slidejoin.plan.index_terms import RANGES, alternatives
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PairAdvisor"]
 
-ROW_COST = {"band_cells": 170.0, "bi_sort": 250.0, "planar": 700.0}
+ROW_COST = {CELLS: 170.0, RUNS: 250.0, PLANAR: 700.0}
 """Nanoseconds that an index takes for a row, besides what it takes for candidates."""
 
 CANDIDATE_COST, PAIR_COST = 10.0, 2.0
@@ -169,9 +170,9 @@ class PairAdvisor:
                 cost += _cells_cost(chosen.widths, seen.widths(chosen.pair), candidates)
         else:
             candidates = seen.rows(chosen.places)
-        if chosen.algorithm == "planar":
+        if chosen.algorithm == PLANAR:
             cost += SCAN_COST * seen.rows(chosen.key)
-        if len(chosen.places) < len(plan.terms) or chosen.algorithm == "band_cells":
+        if len(chosen.places) < len(plan.terms) or kind_of(chosen.algorithm).fixed_width:
             cost += CANDIDATE_COST * candidates
         elif plan.config.output != "count":
             cost += PAIR_COST * candidates
@@ -205,7 +206,7 @@ def _sized(chosen: IndexTerms, seen: Selectivities) -> IndexTerms | None:
     found = {side: float(np.median(widths)) for side, widths in seen.widths(chosen.pair).items()}
     if not found or max(found.values()) >= OPEN:
         return None
-    if chosen.algorithm != "band_cells":
+    if not kind_of(chosen.algorithm).fixed_width:
         return chosen
     # Where one side is not probed now, as wide as the other one's.
     widest = max(found.values())

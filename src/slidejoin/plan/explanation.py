@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from slidejoin.errors import NoIndexWarning
+from slidejoin.index.kinds import CELLS, PLANAR, RUNS
 from slidejoin.predicate import columns_of, to_sql
 from slidejoin.predicate.expression.build import shown
 from slidejoin.predicate.expression.expr import And, Compare
@@ -78,7 +79,7 @@ class Explained(NamedTuple):
     warnings: list[str]
 
 
-INDEXES = {"band_cells": "cells", "bi_sort": "sorted runs", "planar": "planar index"}
+INDEXES = {CELLS: "cells", RUNS: "sorted runs", PLANAR: "planar index"}
 
 
 def explained_index(terms: Sequence[ExplainedTerm], chosen: IndexTerms) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from slidejoin.index.kinds import CELLS, PLANAR, RUNS
 from slidejoin.plan.cell_axis import axes_of_widths, cell_axes
 from slidejoin.plan.closed_ranges import Shaped, closing_pairs
 
@@ -140,13 +141,13 @@ def alternatives(terms: Sequence[Shaped], window: Window) -> list[IndexTerms]:
     # In the groups of an equality the rows of a time window are in no order of their own.
     keys = [place for place in ranges if not equal or terms[place].shape != "scope"]
     narrow: list[int | None] = [*keys, None] if equal else [*keys]
-    cells = [IndexTerms("band_cells", equal, place) for place in narrow]
-    runs = [IndexTerms("bi_sort", equal, place) for place in narrow]
+    cells = [IndexTerms(CELLS, equal, place) for place in narrow]
+    runs = [IndexTerms(RUNS, equal, place) for place in narrow]
     closed = [(ranges[one], ranges[two]) for one, two in closing_pairs([terms[place] for place in ranges])]
     closed_cells, closed_runs = (
-        [IndexTerms(algorithm, equal, one, None, two) for one, two in closed] for algorithm in ("band_cells", "bi_sort")
+        [IndexTerms(algorithm, equal, one, None, two) for one, two in closed] for algorithm in (CELLS, RUNS)
     )
-    pairs = [IndexTerms("planar", equal, one, two) for one in narrow for two in ranges if two != one]
+    pairs = [IndexTerms(PLANAR, equal, one, two) for one in narrow for two in ranges if two != one]
     return [*(one for one in (*cells, *closed_cells) if one.axes(terms, window)), *runs, *closed_runs, *pairs]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
+from slidejoin.index.kinds import CELLS, PLANAR, RUNS, kind_of
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite_layout import Composite, composite_layout, layout_of_numbers
@@ -23,7 +24,7 @@ from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.spec.options import algorithm_in_words, structure_named, structures
+from slidejoin.spec.options import algorithm_in_words, structures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -147,18 +148,17 @@ class Plan:
 
     def index_terms(self, algorithm: str) -> IndexTerms:
         """Return which terms an index answers, as far as the predicate alone tells."""
-        of, structure = self.composite, structure_named(algorithm)
-        two = algorithm == "planar" if structure is None else structure.two_terms
-        second = self._second if two else None
+        of, kind = self.composite, kind_of(algorithm)
+        second = self._second if kind.two_keys else None
         if of is None:
             return IndexTerms(algorithm, (), 0, second)
-        if algorithm == "band_cells" and self.axes is None:
+        if kind.fixed_width and self.axes is None:
             return IndexTerms(algorithm, of.equal, None)
         return IndexTerms(algorithm, of.equal, of.range, second)
 
     def key_layout(self, side: Side, chosen: IndexTerms, extents: Mapping[int, Extent] | None = None) -> KeyLayout:
         """Return how one side's keys are laid out for an index, with room for values of those extents, by term."""
-        axes = chosen.axes(self.terms, self.config.window) if chosen.algorithm == "band_cells" else None
+        axes = chosen.axes(self.terms, self.config.window) if kind_of(chosen.algorithm).fixed_width else None
         axis = None if axes is None else axes[side]
         if len(chosen.key) == 1:
             others = tuple(place for place in range(len(self.terms)) if place != chosen.key[0])
@@ -201,8 +201,7 @@ class Plan:
     @property
     def _second(self) -> int | None:
         """Place of the second key of an index that has two; None without one."""
-        structure = structure_named(self.config.algorithm)
-        if not self.planar and (structure is None or not structure.two_terms):
+        if not self.planar and not kind_of(self.config.algorithm).two_keys:
             return None
         taken = (0,) if self.composite is None else self.composite.terms
         return next((place for place in range(len(self.terms)) if place not in taken), None)
@@ -214,7 +213,7 @@ class Plan:
     @property
     def sealed_terms(self) -> IndexTerms:
         """The index whose parts are sealed, those of Spark's segments, and its terms, to begin with."""
-        return self.index_terms("planar" if self.planar else "bi_sort")
+        return self.index_terms(PLANAR if self.planar else RUNS)
 
     def sealed_as(self, chosen: IndexTerms) -> tuple[str, ...]:
         """Return the algorithm of sealed parts; of each branch where branches of OR have an index each."""
@@ -256,8 +255,8 @@ class Plan:
             return asked
         # Of rows that leave together, neighbours by key are looked for one after the other.
         if self.axis is None or self.rule is not None:
-            return "planar" if self.planar else "bi_sort"
-        return "band_cells"
+            return PLANAR if self.planar else RUNS
+        return CELLS
 
     def _why(self, used: IndexTerms) -> str:  # noqa: PLR0911 - one case each
         if used != self.index_terms(self.algorithm):
@@ -269,7 +268,7 @@ class Plan:
             return f"measured to be faster than {other} in this join"
         if self.config.algorithm != "auto":
             return f"algorithm={self.config.options or self.config.algorithm!r} was set"
-        if self.algorithm == "planar":
+        if self.algorithm == PLANAR:
             return "two comparisons are ranges, both of which are indexed: a probe costs what it finds"
         if self.rule is not None:
             return "left rows are looked for together, as they leave, and sorted runs answer neighbours at once"
@@ -375,27 +374,27 @@ def make_plan(
     if nearest is not None and _shape(numbered[0][0]) != "equality":
         # A walk from a value outwards needs rows in the order of these values.
         numbered.sort(key=lambda pair: not nearest.orders(pair[0]))
-    structure = structure_named(config.algorithm)
-    planar = config.algorithm == "planar" or (
+    kind = kind_of(config.algorithm)
+    planar = config.algorithm == PLANAR or (
         config.algorithm == "auto" and nearest is None and suits_planar([term for term, _ in numbered], fixed=_fixed)
     )
-    if planar or (structure is not None and structure.two_terms):
+    if planar or kind.two_keys:
         numbered = in_planar_order(numbered)
     terms, places = zip(*numbered, strict=True)
     composite = _composite(config, terms, nearest)
     narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
     axes = cell_axes(narrow, config.window)
-    if config.algorithm == "band_cells" and axes is None:
+    if kind.fixed_width and axes is None:
         msg = (
-            "algorithm='band_cells' needs an equality or a band of fixed width, in a window of up to "
-            f"{LONGEST:,} rows; the best term here is {narrow.label}. Use algorithm='auto' or 'bi_sort'"
+            f"algorithm={config.algorithm!r} needs an equality or a band of fixed width, in a window of up to "
+            f"{LONGEST:,} rows; the best term here is {narrow.label}. Use algorithm='auto' or {RUNS!r}"
         )
         raise PredicateError(msg)
-    if structure is not None and structure.equality_only and _shape(terms[0]) != "equality":
+    if kind.equality_only and _shape(terms[0]) != "equality":
         others = ", ".join(repr(name) for name, one in structures().items() if not one.equality_only)
         msg = (
             f"algorithm={config.algorithm!r} supports only equality, so the predicate needs an equality between the "
-            f"sides; the best term here is {terms[0].label}. Use algorithm='auto', 'bi_sort' or one of {others}"
+            f"sides; the best term here is {terms[0].label}. Use algorithm='auto', {RUNS!r} or one of {others}"
         )
         raise PredicateError(msg)
     read = None if rule is None else rule.columns
@@ -405,10 +404,10 @@ def make_plan(
 
 def _composite(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | None) -> Composite | None:
     """Return which terms are one key together: all equalities, and the narrowest range that the index can answer."""
-    structure, shapes = structure_named(config.algorithm), {"band", "ranges"}
-    if structure is not None and structure.equality_only:
+    kind, shapes = kind_of(config.algorithm), {"band", "ranges"}
+    if kind.equality_only:
         shapes = set()
-    elif config.algorithm == "band_cells":
+    elif kind.fixed_width:
         shapes = {"fixed"}
     equal = tuple(place for place, term in enumerate(terms) if _shape(term) == "equality")
     # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group. Before them the one in

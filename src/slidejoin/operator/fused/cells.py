@@ -10,6 +10,7 @@ import numpy as np
 from slidejoin.index.answer import FoundPositions
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
+from slidejoin.index.kinds import CELLS
 from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, keys_say_all, range_terms
 from slidejoin.operator.fused.event_times import EventTimes
@@ -140,7 +141,7 @@ class FusedCells(FusedPush):
         """Tell whether a plan that is `plain` needs nothing that is not supported here."""
         plan = parts.plan
         return (
-            parts.algorithm == "band_cells"
+            parts.algorithm == CELLS
             and keys_say_all(plan)
             and not any(plan.bound.filters_side(side) for side in SIDES)
             and (plan.composite is not None or range_terms(plan) == (0,))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kinds import CELLS
 from slidejoin.operator.fused.kernels.packing import (
     COLUMN,
     HIGHS,
@@ -54,7 +55,7 @@ def column_at(term: int) -> int:
 def composite_columns(plan: Plan) -> dict[Side, tuple[Beside, ...]]:
     """Return, for both sides, the columns of a composite key in cells; nothing if it is more than shifts of columns."""
     of = plan.composite
-    if of is None or plan.index_terms("band_cells").key != of.terms or len(of.terms) > MOST_PARTS:
+    if of is None or plan.index_terms(CELLS).key != of.terms or len(of.terms) > MOST_PARTS:
         return {}
     found: dict[Side, tuple[Beside, ...]] = {}
     for side in SIDES:

@@ -15,6 +15,7 @@ import numpy as np
 from slidejoin.index.factory import run_chain
 from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.index.kernels.weaving import weave, weave_counts
+from slidejoin.index.kinds import CELLS, RUNS
 from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming
 from slidejoin.jit.vectors.words import LANES
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside, keys_say_all, range_terms
@@ -117,7 +118,7 @@ class FusedRuns(FusedPush):
     def serves(parts: JoinParts) -> bool:
         """Tell whether a plan that is `plain` needs nothing that is not supported here."""
         return (
-            parts.algorithm in {"band_cells", "bi_sort"}
+            parts.algorithm in {CELLS, RUNS}
             and keys_say_all(parts.plan)
             and parts.windows["left"].merge
             and parts.plan.scope.counted is not None

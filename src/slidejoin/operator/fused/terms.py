@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slidejoin.index.kernels.view import ABOVE, BELOW
+from slidejoin.index.kinds import CELLS
 from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
@@ -215,7 +216,7 @@ class FusedTerms(FusedCells):
     def serves(parts: JoinParts) -> bool:
         """Tell whether cells may answer one term of a plan that is `plain`, and a program what two terms leave open."""
         plan, places = parts.plan, range_terms(parts.plan)
-        if plan.config.algorithm not in {"auto", "band_cells"} or not any(_served(plan.terms[at]) for at in places):
+        if plan.config.algorithm not in {"auto", CELLS} or not any(_served(plan.terms[at]) for at in places):
             return False
         if not EventTimes.serves(plan):
             return False
@@ -225,9 +226,9 @@ class FusedTerms(FusedCells):
         ):
             return False
         if len(places) == 1:
-            return parts.algorithm == "band_cells" and places == (0,)
+            return parts.algorithm == CELLS and places == (0,)
         every = alternatives(plan.terms, plan.config.window)
-        return any(one.algorithm == "band_cells" for one in every)
+        return any(one.algorithm == CELLS for one in every)
 
     # -- accept ------------------------------------------------------------------------------------------------------
 
@@ -269,7 +270,7 @@ class FusedTerms(FusedCells):
         plan, (own, others) = self._parts.plan, (window.chosen for window in self._parts.windows.values())
         closing = own.pair
         composite = len(own.key) > 1
-        fits = own.algorithm == "band_cells" and own == others and not (composite and closing is not None)
+        fits = own.algorithm == CELLS and own == others and not (composite and closing is not None)
         fits = fits and all(_served(plan.terms[place]) for place in (*own.key, *(closing or ())))
         if not fits:
             return Served(laid_out, fits, composite, closing, (0, None), None)

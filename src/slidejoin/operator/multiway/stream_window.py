@@ -6,6 +6,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from slidejoin.index.kinds import RUNS
 from slidejoin.operator.window.side import LOADED_AT_ONCE, SideWindow
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
@@ -44,7 +45,7 @@ class StepIndex:
             self.window.rows_seen = rows_seen
             # The rows that are there already.
             far = self.window.index.spans_ordinals and self.window.stretched()
-            self.window.change_index(step.plan.index_terms("bi_sort") if far else self.window.chosen)
+            self.window.change_index(step.plan.index_terms(RUNS) if far else self.window.chosen)
 
 
 class StreamWindow:
@@ -134,7 +135,7 @@ class StreamWindow:
         """Continue with sorted runs where an index would span too many rows."""
         for link in self.links.values():
             if link.window.index.spans_ordinals and link.window.stretched(coming):
-                link.window.change_index(link.step.plan.index_terms("bi_sort"))
+                link.window.change_index(link.step.plan.index_terms(RUNS))
 
     def relieve(self) -> None:
         """Rebuild an index in which keys crowd; one at a time, so that no push waits for several."""
