@@ -281,3 +281,14 @@ def test_rows_far_apart_take_no_memory_for_those_between(how: str) -> None:
         assert found == (2 if how == "left_anti" else 3)
     with pytest.raises(sj.StateError, match=r"the oldest left row is 1,099,511,627,777 rows old; marks of matches"):
         sj.StreamJoin.restore(far_apart(how, 1 << 40))
+
+
+def test_a_self_join_has_one_clock() -> None:
+    """Rows of the side that lags would expire without being emitted."""
+    join = sj.StreamJoin(on="l.a = r.a", window=sj.TimeWindow(6, on="ts"), self_join=True, how="full")
+    join.push(left={"a": [1, 2], "ts": [3, 4]})
+    header, parts = read_snapshot(join.snapshot())
+    assert header["clock"] == {"left": 4, "right": 4}
+    header["clock"]["left"] = 9
+    with pytest.raises(sj.StateError, match="newest event times of both sides of a self-join differ: 9 and 4"):
+        sj.StreamJoin.restore(write_snapshot(header, parts))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slidejoin.errors import StateError
 from slidejoin.index.kinds import RUNS
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
@@ -445,8 +446,19 @@ class JoinOperator:
         return self.clock.to_json(self._wall_clock())
 
     def load_clock(self, stored: StoredValue, now: float) -> None:
-        """Continue where a clock was saved, before the rows are loaded; `now` is what the wall clock says."""
+        """Continue where a clock was saved, before the rows are loaded; `now` is what the wall clock says.
+
+        Raises
+        ------
+        StateError
+            If it is no clock of this join.
+        """
         self.clock.load(stored, now)
+        if self._self_join and self.clock.left != self.clock.right:
+            msg = (
+                f"the newest event times of both sides of a self-join differ: {self.clock.left} and {self.clock.right}"
+            )
+            raise StateError(msg)
 
     def matched(self, side: Side) -> NDArray[np.bool_] | None:
         """Return which of the rows that the window of a side keeps have a match, (rows,); None where nobody asks."""

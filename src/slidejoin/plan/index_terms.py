@@ -38,7 +38,7 @@ SELECTIVE = ("equality", "band", "ranges", "scope", "not-equal", "numbers", "all
 """Shapes of terms as the planar index has them: two ranges of values before the window's own term, which most of the
 stored rows pass."""
 
-PLANAR = {"band", "ranges"}
+PLANAR_SHAPES = {"band", "ranges"}
 """Shapes of the two terms for which `auto` chooses the planar index."""
 
 T = TypeVar("T", bound=Shaped)
@@ -161,6 +161,6 @@ def suits_planar(terms: Sequence[T], *, fixed: Callable[[T], bool]) -> bool:
 
     Cells find the few rows of such a band and group.
     """
-    ranges = [term for term in terms if term.shape in PLANAR]
+    ranges = [term for term in terms if term.shape in PLANAR_SHAPES]
     grouped = any(term.shape == "equality" for term in terms)
     return len(ranges) > 1 and not (grouped and any(map(fixed, ranges)))
