@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from slidejoin.spec.options import BiSort, Planar, structure_named
 
-__all__ = ["CELLS", "PLANAR", "RUNS", "Kind", "kind_of"]
+__all__ = ["CELLS", "PLANAR", "RUNS", "IndexKind", "kind_of"]
 
 CELLS, RUNS, PLANAR = "band_cells", BiSort.name, Planar.name
 """Those that ``auto`` chooses from: a table of cells, sorted runs, and runs with bounds of a second key."""
 
 
-class Kind(NamedTuple):
+class IndexKind(NamedTuple):
     """What an index can do.
 
     Attributes
@@ -30,18 +30,18 @@ class Kind(NamedTuple):
     equality_only: bool = False
 
 
-KINDS = {CELLS: Kind(fixed_width=True), PLANAR: Kind(two_keys=True)}
+KINDS = {CELLS: IndexKind(fixed_width=True), PLANAR: IndexKind(two_keys=True)}
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> IndexKind:
     """Return what the index of a name that ``algorithm=`` takes can do; ``"auto"`` as sorted runs.
 
     Examples
     --------
     >>> kind_of("planar").two_keys, kind_of("hash").equality_only, kind_of("bi_sort")
-    (True, True, Kind(fixed_width=False, two_keys=False, equality_only=False))
+    (True, True, IndexKind(fixed_width=False, two_keys=False, equality_only=False))
     """
     structure = structure_named(name)
     if structure is None:
-        return KINDS.get(name, Kind())
-    return Kind(two_keys=structure.two_terms, equality_only=structure.equality_only)
+        return KINDS.get(name, IndexKind())
+    return IndexKind(two_keys=structure.two_terms, equality_only=structure.equality_only)
