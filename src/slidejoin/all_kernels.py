@@ -26,7 +26,7 @@ import slidejoin.index.sorted_runs.kernels.matching
 import slidejoin.index.sorted_runs.kernels.merging
 import slidejoin.index.sorted_runs.kernels.nearest
 import slidejoin.index.sorted_runs.kernels.pairing
-import slidejoin.index.sorted_runs.kernels.reaching
+import slidejoin.index.sorted_runs.kernels.reach
 import slidejoin.index.sorted_runs.kernels.reducing
 import slidejoin.index.sorted_runs.kernels.summarising
 import slidejoin.index.sorted_runs.kernels.tallying
@@ -65,7 +65,6 @@ import slidejoin.papers.pim_tree.kernels.im_tree
 import slidejoin.papers.pim_tree.kernels.pim_tree
 import slidejoin.papers.pim_tree.kernels.subindexes
 import slidejoin.papers.split_join.kernels.gathering
-import slidejoin.papers.spo_join.kernels.offsets
 import slidejoin.papers.spo_join.kernels.permuting
 import slidejoin.papers.spo_join.kernels.probing
 import slidejoin.papers.spo_join.kernels.sets

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.sorted_runs.kernels.reaching import find_reach
+from slidejoin.index.sorted_runs.kernels.reach import find_reach
 from slidejoin.index.sorted_runs.run import FAR, Run
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.papers.spo_join.kernels.offsets import find_offsets
+from slidejoin.papers.spo_join.kernels.permuting import find_offsets
 from slidejoin.papers.spo_join.kernels.probing import probe_in_turn, probe_singly
 
 if TYPE_CHECKING:

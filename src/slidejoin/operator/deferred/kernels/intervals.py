@@ -1,4 +1,16 @@
-"""Intervals of right rows that left rows of a count window meet: which they see as they come, and as they leave."""
+"""Intervals of right rows that left rows of a count window meet: which they see as they arrive, and as they expire.
+
+A window of the last left row and of the last two right rows, the next row displacing the oldest one::
+
+    arrival order    l0  r0  r1  l1  r2  l2
+    ranks of l0…l2    0           3       5
+    right rows before 0           2       3
+    since             0           0       1      l2 no longer sees r0
+    expires with     l1          l2
+    until             2           3              l0 met r0 and r1, l1 met r0 to r2
+
+The interval of a left row is ``since <= o < until``, over the ordinals o of right rows.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +35,7 @@ def begin_intervals(
     """Write the first right row that each arriving left row sees: since (n,) int64.
 
     ranks (n,) int64 ascending are the left rows' places in the order over both sides, before which `right` right rows
-    had come. The window keeps the last `size` right rows, which leave in blocks of `slide`. O(n).
+    had arrived. The window has the last `size` right rows, which expire in blocks of `slide`. O(n).
     """
     for row in range(ranks.size):
         before = right + ranks[U64(row)] - (0 if self_join else row)
@@ -42,10 +54,10 @@ def end_intervals(
     rows: NDArray[np.int64],
     until: NDArray[np.int64],
 ) -> None:
-    """Write the left rows from ordinal `begin` on, and for each the first right row that it does not see as it leaves.
+    """Write the left rows from ordinal `begin` on, and for each the first right row that it does not see as it expires.
 
-    ranks as of `begin_intervals`, of rows with ordinals from `left` on; the window keeps the last `size` left rows. A
-    row leaves with the one that displaces its block. Of two streams it sees the right rows before that one, of a
+    ranks as of `begin_intervals`, of rows with ordinals from `left` on; the window has the last `size` left rows. A
+    row expires with the one that displaces its block. Of two streams it sees the right rows before that one, of a
     self-join that one too. rows and until (n,) int64. O(n).
     """
     for n in range(rows.size):

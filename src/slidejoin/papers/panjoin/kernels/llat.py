@@ -10,19 +10,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
+from slidejoin.jit.vectors.memory import load_64
 from slidejoin.jit.vectors.vectors import borrowed, first_one
-from slidejoin.papers.panjoin.kernels.between import lanes_between
+from slidejoin.jit.vectors.words import LANES, load_words, splat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = [
-    "BLOCK", "I32_2D", "NOTHING", "PTR_G", "WORD", "append_rows", "measure_partitions", "put_row", "scan_partitions",
-]  # fmt: skip
+    "BLOCK",
+    "I32_2D",
+    "NOTHING",
+    "PTR_G",
+    "WORD",
+    "append_rows",
+    "lanes_between",
+    "measure_partitions",
+    "put_row",
+    "scan_partitions",
+]
 
 NOTHING = -1
 PTR_G = 0
@@ -37,7 +52,7 @@ AHEAD = 10
 """Prefetch distance, in rows and probes, of places in partitions; 6 and 16 were 2 to 9 % slower in probes."""
 
 SETTLED = 16
-"""Probes after which the ordinals of the rows found are read: reading at once would wait for memory."""
+"""Probes after which the ordinals of candidates are read: reading at once would wait for memory."""
 
 I32_2D = types.Array(types.int32, 2, "C", readonly=True)
 
@@ -65,6 +80,31 @@ def put_row(
     at = entry * width + filled[U64(entry)]
     keys[U64(at)], ordinals[U64(at)] = key, ordinal
     filled[U64(entry)] += 1
+
+
+@intrinsic
+def _lanes_between(_typing: Any, address: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        keys = load_words(builder, args[0])
+        above = builder.icmp_signed(">=", keys, splat(builder, args[1]))
+        inside = builder.and_(above, builder.icmp_signed("<=", keys, splat(builder, args[2])))
+        return builder.zext(builder.bitcast(inside, ir.IntType(LANES)), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+def _plain_between(address: int, low: int, high: int) -> int:
+    mask = 0
+    for lane in range(LANES):
+        word = load_64(address + 8 * lane)
+        key = word - (1 << 64) if word >> 63 else word
+        mask |= (low <= key <= high) << lane
+    return mask
+
+
+lanes_between: Callable[[Any, Any, Any], Any] = _plain_between if numba.config.DISABLE_JIT else _lanes_between
+"""``lanes_between(address, low, high)``: which of the eight int64 at an address are no smaller than `low` and no larger
+than `high`, as the lowest eight bits of an int64, the first of them the lowest."""
 
 
 @kernel(OUT_I64, OUT_I64, OUT_I32, OUT_I32, OUT_I32, OUT_I64, types.int64, I32, I64, I64)

@@ -16,8 +16,7 @@ from numba import types
 from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
 from slidejoin.jit.vectors.vectors import borrowed, count_ones
 from slidejoin.papers.kernels.key_lanes import KEY_LANES, keys_below
-from slidejoin.papers.panjoin.kernels.between import lanes_between
-from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G, WORD, put_row
+from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G, WORD, lanes_between, put_row
 from slidejoin.papers.panjoin.kernels.rap_table import OUT_I32_2D
 
 if TYPE_CHECKING:

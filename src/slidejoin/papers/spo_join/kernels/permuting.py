@@ -1,4 +1,8 @@
-"""Merging the B+-trees of both terms: sorted keys, and the permutation between them (SPO-Join, Algorithm 2)."""
+"""Merging the B+-trees of both terms: sorted keys, and the permutation between them (SPO-Join, Algorithm 2).
+
+A probe's ends are located in the sorted keys by offset arrays: where the sorted keys of one stream lie among those of
+the other (Algorithm 3).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["LEAF", "OUT", "READING", "read_first", "read_second", "read_values"]
+__all__ = ["LEAF", "OUT", "READING", "find_offsets", "read_first", "read_second", "read_values"]
 
 LEAF, OUT, READING = range(3)
 """How far a tree has been read, (READING,) int64: the leaf to read, `NOTHING` at the end; rows written."""
@@ -107,3 +111,33 @@ def read_values(
             at += 1
         leaf = following[U64(leaf)]
     state[LEAF], state[OUT] = leaf, at
+
+
+@kernel(I64, types.int64, I64, I32, types.boolean, OUT_I64)
+def find_offsets(
+    keys: NDArray[np.int64], size: int, bounds: NDArray[np.int64], order: NDArray[np.int32], behind: bool,
+    offsets: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Find for each bound the first of the sorted keys that is not below it; with `behind`, the first above it.
+
+    keys (size or more,) int64 ascend; bounds (n,) int64 ascend in the `order` (n,) int32. `offsets` (n,) int64 takes
+    the places, `size` where there is none. Each search continues where the last one ended, in steps that double, so
+    that all take O(size + n) and a few of them O(n log(size)).
+    """
+    at: Any = 0
+    for turn in range(order.size):
+        bound = bounds[U64(order[U64(turn)])]
+        # Keys before `at` come before the bound: double the step while that holds, then halve it.
+        step: Any = 1
+        while at + step <= size and (
+            keys[U64(at + step - 1)] < bound or (behind and keys[U64(at + step - 1)] == bound)
+        ):
+            at += step
+            step *= 2
+        while step > 1:
+            step //= 2
+            if at + step <= size and (
+                keys[U64(at + step - 1)] < bound or (behind and keys[U64(at + step - 1)] == bound)
+            ):
+                at += step
+        offsets[U64(order[U64(turn)])] = at
