@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["POLL", "InputFiles", "QueryRun", "run_query", "session"]
 
-
 POLL, LONGEST_POLL, POLLS = 0.1, 1.0, 10
 """Seconds between two looks at the progress of a query, at least and at most, and the looks at a micro-batch of a
 length in between. They take processor time too, which executors that are pinned to all processors lack."""
@@ -68,7 +67,6 @@ def session(
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
-        from slidejoin.spark.job.quiet import output_of_children  # noqa: PLC0415 - belongs to it
         from slidejoin.spark.job.spark_home import use_unzipped_home  # noqa: PLC0415 - belongs to it
     except ModuleNotFoundError as error:
         msg = 'this benchmark needs Spark: pip install "slidejoin[spark]"'
@@ -96,7 +94,7 @@ def session(
         **(conf or {}),
     }.items():
         builder = builder.config(name, str(value))
-    with TemporaryFile() as log, output_of_children(log.fileno(), json=True):
+    with TemporaryFile() as log, _output_of_children(log.fileno(), json=True):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("FATAL")
     local_checkpoints(spark, str(cache))
@@ -262,3 +260,23 @@ def run_query(
         raise SlideJoinError(msg) from error
     finally:
         running.stop()
+
+
+@contextmanager
+def _output_of_children(log: int, *, json: bool) -> Iterator[None]:
+    """Let processes that start meanwhile write errors to `log`, and with `json` their output to standard error.
+
+    `log` is the descriptor of an open file.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {1: os.dup(1), 2: os.dup(2)}
+    try:
+        if json:
+            os.dup2(kept[2], 1)
+        os.dup2(log, 2)
+        yield
+    finally:
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)

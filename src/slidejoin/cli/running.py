@@ -16,7 +16,7 @@ from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import BAD_ROWS, brief, explained, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.reporting import BatchProgress, RunTotals
 from slidejoin.cli.run_folder import run_folder
-from slidejoin.cli.session import spark_session
+from slidejoin.cli.session import spark_session, workers_starting
 from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
 from slidejoin.cli.stopping import GRACE, Stopped, interruptible
 from slidejoin.errors import SlideJoinError
@@ -148,8 +148,6 @@ def _workers_starting(spark: SparkSession, session: Session) -> Iterator[None]:
     if not session.master.startswith("local"):
         yield
         return
-    from slidejoin.spark.driver.early_workers import workers_starting  # noqa: PLC0415 - belongs to an extra
-
     with workers_starting(spark, session.conf.get(CACHE_DIR)):
         yield
 

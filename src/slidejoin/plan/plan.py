@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
@@ -16,7 +17,6 @@ from slidejoin.plan.composite_layout import Composite, composite_layout, layout_
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.explanation import explained_index, explained_join_type, explained_terms
 from slidejoin.plan.index_terms import IndexTerms, in_planar_order, suits_planar
-from slidejoin.plan.kept_columns import KeptColumns
 from slidejoin.plan.key_layout import PlainLayout
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.window_term import CountScope, bind_scope
@@ -24,12 +24,15 @@ from slidejoin.predicate import to_sql
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.ranges.terms import RangeTerm
+from slidejoin.predicate.truth.row_values import row_value_type
+from slidejoin.rows.held_types import check_holdable, held_schema
+from slidejoin.rows.text import is_text
+from slidejoin.sides import SIDES
 from slidejoin.spec.options import algorithm_in_words, structures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
@@ -38,10 +41,93 @@ if TYPE_CHECKING:
     from slidejoin.plan.key_layout import Extent, KeyLayout, TermKeys
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundFilter, BoundPredicate
+    from slidejoin.predicate.truth.tree import Node
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["Plan", "make_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """The columns of one side that its window stores, and columns that are added: codes of texts, and row values.
+
+    Attributes
+    ----------
+    given : pyarrow.Schema
+        Of the side's batches.
+    saved : pyarrow.Schema
+        What snapshots hold: columns that were given, with their types as they are held.
+    kept : pyarrow.Schema
+        What the window holds: these, and added ones; of texts that are only compared for equality the codes alone.
+    codes : dict of str to str
+        The columns of codes, and the columns of texts that they stand for.
+    values : dict of str to Node
+        The columns of values, and what they are the values of.
+    """
+
+    given: pa.Schema
+    saved: pa.Schema
+    kept: pa.Schema
+    codes: dict[str, str]
+    values: dict[str, Node]
+
+    @property
+    def taken(self) -> pa.Schema:
+        """A batch's columns, and the added ones after them."""
+        return _with_added(self.given, self.codes, self.values)
+
+    def with_added(self, other: StoredColumns) -> StoredColumns:
+        """Return these columns with those that are added for another predicate."""
+        kept = _with_added(self.kept, other.codes, other.values)
+        return replace(self, kept=kept, codes=self.codes | other.codes, values=self.values | other.values)
+
+    @staticmethod
+    def of(
+        config: JoinSpec,
+        layout: Layout,
+        bound: BoundPredicate,
+        scope: Scope,
+        schemas: tuple[pa.Schema, pa.Schema],
+        others: Mapping[Side, Iterable[str]] | None = None,
+        *,
+        everything: bool = False,
+    ) -> dict[Side, StoredColumns]:
+        """Return the columns of both sides; `others` are read besides; with `everything` all, needed or not.
+
+        Raises
+        ------
+        PredicateError
+            If a column that is needed cannot be held.
+        """
+        sides = {side: SIDES if config.self_join else (side,) for side in SIDES}
+        found: dict[Side, StoredColumns] = {}
+        for side, schema in zip(SIDES, schemas, strict=True):
+            needed = {name for one in sides[side] for name in (*layout.names(one), *bound.columns(one))}
+            needed.update(name for one in sides[side] for name in (others or {}).get(one, ()))
+            if everything:
+                needed.update(schema.names)
+            needed.update(scope.columns(side))
+            codes = {coded: name for one in sides[side] for coded, name in bound.codes[one].items()}
+            # A batch needs a column to have a number of rows at all.
+            names = [name for name in schema.names if name in needed or name in codes.values()] or schema.names[:1]
+            # Late rows are kept with all of their columns.
+            check_holdable(side, schema, schema.names if config.late == "emit" else names)
+            saved = held_schema(pa.schema([schema.field(name) for name in names]))
+            # Codes become texts again where these are plain bytes.
+            spared = {name for name in codes.values() if name not in needed and is_text(saved.field(name).type)}
+            kept = pa.schema([field for field in saved if field.name not in spared])
+            values = {added: node for one in sides[side] for added, node in bound.values[one].items()}
+            found[side] = StoredColumns(schema, saved, _with_added(kept, codes, values), codes, values)
+        return found
+
+
+def _with_added(schema: pa.Schema, codes: Iterable[str], values: Mapping[str, Node]) -> pa.Schema:
+    added = dict.fromkeys(codes, pa.int64()) | {name: row_value_type(node) for name, node in values.items()}
+    for name, kind in added.items():
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, kind))
+    return schema
 
 
 PREFERENCE = ("equality", "band", "scope", "ranges", "not-equal", "numbers", "all")
@@ -113,7 +199,7 @@ class Plan:
         The terms that are indexed together; None for the first alone.
     planar : bool
         Whether two ranges, or a composite key and a range, are the keys of the planar index.
-    columns : dict from side to KeptColumns
+    columns : dict from side to StoredColumns
         What the windows hold.
     rule : DeferredRule or None
         What is put out of a left row as it leaves; None if pairs are put out as they are found.
@@ -130,7 +216,7 @@ class Plan:
     axes: dict[Side, Axis] | None
     composite: Composite | None
     planar: bool
-    columns: dict[Side, KeptColumns]
+    columns: dict[Side, StoredColumns]
     rule: DeferredRule | None = None
     limit: str | None = None
 
@@ -341,7 +427,7 @@ def make_plan(
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
     coded : bool
         Whether equal texts are found by codes, and filters read what their parts say of one row from columns; whoever
-        takes rows then gives them both, see `KeptColumns`.
+        takes rows then gives them both, see `StoredColumns`.
     scope : Scope, optional
         Another scope than that of the window: of a step of a join of many streams.
     rule : DeferredRule, optional
@@ -398,7 +484,7 @@ def make_plan(
         )
         raise PredicateError(msg)
     read = None if rule is None else rule.columns
-    columns = KeptColumns.of(config, layout, bound, scope, (left, right), read, everything=everything)
+    columns = StoredColumns.of(config, layout, bound, scope, (left, right), read, everything=everything)
     return Plan(config, bound, terms, places, scope, layout, axes, composite, planar, columns, rule)
 
 

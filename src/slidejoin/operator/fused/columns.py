@@ -1,7 +1,13 @@
-"""The column, window and record addresses of one side of a small push, and room for its results."""
+"""The column, window and record addresses of one side of a small push, and room for its results.
+
+A batch's columns are located by one call, of the Arrow C data interface: PyArrow makes an object for each column that
+is read singly, a microsecond each; a batch is exported whole in less.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -26,11 +32,11 @@ from slidejoin.operator.fused.kernels.small_push import (
     UNITS,
 )
 from slidejoin.rows.arrow_buffers import buffer_of
-from slidejoin.rows.exported_batch import ExportedBatch
-from slidejoin.rows.kernels.exported import LISTED
+from slidejoin.rows.kernels.exported import LISTED, RELEASE, STRUCTURE
 from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from numpy.typing import NDArray
@@ -43,6 +49,40 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
 
 __all__ = ["AT", "ListedColumns", "ResultBlock", "SmallPushSide"]
+
+
+class ExportedBatch:
+    """Room for one batch at a time. What it holds stays valid until it is released, or as long as the batch lives.
+
+    Attributes
+    ----------
+    address : int
+        Of the structure, see `slidejoin.rows.kernels.exported`.
+    """
+
+    __slots__ = ("_structure", "_words", "address")
+
+    def __init__(self) -> None:
+        self._structure = np.zeros(STRUCTURE, np.int64)
+        self._words, self.address = memoryview(self._structure.data), address_of(self._structure)
+
+    def export(self, batch: pa.RecordBatch) -> None:
+        """Take hold of a batch; the one before has been released."""
+        batch._export_to_c(self.address)  # noqa: SLF001 - PyArrow's way for all who share memory with it
+
+    def release(self) -> None:
+        """Let go of the batch, if there is one."""
+        release = self._words[RELEASE]
+        if release:
+            _callback(release)(self.address)
+
+
+@cache
+def _callback(address: int) -> Callable[[int], None]:
+    """Return the function with which Arrow takes a batch back; there is one for all batches."""
+    # Buffers may be Python's own, so its lock is kept.
+    return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(address)
+
 
 AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
 """Where the fields of a side begin, see `slidejoin.operator.fused.kernels.small_push`."""

@@ -140,7 +140,7 @@ class SparkJoinSpec:
     derived : frozenset of str
         Sides whose rows come out of another stateful operator, see `slidejoin.spark.bucket.micro_batch`.
     emits_late : bool
-        Whether late rows are rows of the result, see `slidejoin.spark.bucket.late_output`.
+        Whether late rows are rows of the result, see `slidejoin.spark.bucket.join_bucket`.
     how : str
         The join type.
     columns : tuple of (side, name)

@@ -229,7 +229,7 @@ def _with_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArr
 
 
 def _with_late_homes(copies: NDArray[np.int64], rows: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Give each row one copy that says whether it is late, see `slidejoin.spark.bucket.late_output`.
+    """Give each row one copy that says whether it is late, see `slidejoin.spark.bucket.join_bucket`.
 
     Returns
     -------
