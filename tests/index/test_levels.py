@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.sorted_runs import levels
+from slidejoin.index.sorted_runs import merging
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
-from slidejoin.index.sorted_runs.levels import FAN_OUTS, best_levels, play
+from slidejoin.index.sorted_runs.merging import FAN_OUTS, best_levels, play
 
 ROWS = 1 << 10
 
@@ -18,9 +18,9 @@ ROWS = 1 << 10
 def test_what_is_played_through_is_what_happens(fan_out: int, lazy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pushes, empty = 32, np.empty((ROWS, 0), np.int64)
     one = play(fan_out, pushes, 1, lazy=lazy)
-    monkeypatch.setattr(levels, "FAN_OUTS", (fan_out,))
-    monkeypatch.setattr(levels, "USUAL", fan_out)
-    levels._of_window.cache_clear()
+    monkeypatch.setattr(merging, "FAN_OUTS", (fan_out,))
+    monkeypatch.setattr(merging, "USUAL", fan_out)
+    merging._of_window.cache_clear()
     index, random, counts = BiSortIndex(0), np.random.default_rng(1), []
     index.counted = not lazy  # whole runs leave then
     for push in range(3 * pushes):
@@ -28,7 +28,7 @@ def test_what_is_played_through_is_what_happens(fan_out: int, lazy: bool, monkey
         if push >= 2 * pushes:
             counts.append(len(index.runs))
         index.expire((push + 1 - pushes) * ROWS)
-    levels._of_window.cache_clear()
+    merging._of_window.cache_clear()
     assert index.levels.fan_out == fan_out
     assert np.mean(counts) == pytest.approx(one.near + one.far, abs=0.6)
 
@@ -43,15 +43,15 @@ def test_more_fan_out_means_fewer_runs_and_more_moves() -> None:
 @pytest.mark.parametrize("rows", [1, 16, 1 << 14, 1 << 20])
 def test_the_best_is_the_usual_one_or_clearly_cheaper(rows: int, window: int) -> None:
     best, others = best_levels(rows, window, lazy=False)
-    usual = others[FAN_OUTS.index(levels.USUAL)]
+    usual = others[FAN_OUTS.index(merging.USUAL)]
     assert best in others
-    assert best == usual or best.cost < levels.WORTH * usual.cost
+    assert best == usual or best.cost < merging.WORTH * usual.cost
 
 
 def test_dear_moves_and_dear_searches_change_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "MOVE_COST", 100.0)
+    monkeypatch.setattr(merging, "MOVE_COST", 100.0)
     assert best_levels(1 << 10, 1 << 20, lazy=True)[0].fan_out == FAN_OUTS[0]
-    monkeypatch.setattr(levels, "MOVE_COST", 0.0)
+    monkeypatch.setattr(merging, "MOVE_COST", 0.0)
     assert best_levels(1 << 10, 1 << 20, lazy=True)[0].fan_out == FAN_OUTS[-1]
 
 

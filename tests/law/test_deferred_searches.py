@@ -10,8 +10,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.sorted_runs import reduced_rows
-from slidejoin.operator.deferred.aggregate_search import AggregateSearch
-from slidejoin.operator.deferred.nearest_search import NearestSearch
+from slidejoin.operator.deferred.aggregates import AggregateSearch
+from slidejoin.operator.deferred.nearest import NearestSearch
 from tests.law.checks import same_tables
 
 ROWS, PUSHES = 400, 6

@@ -19,7 +19,7 @@ import slidejoin as sj
 from slidejoin.options import STRUCTURES, CellJoin, Handshake, HandshakeLowLatency, RoundRobin, SplitJoin, Topology
 from slidejoin.options import TOPOLOGIES as KNOWN
 from slidejoin.papers.split_join.cores.cores_index import Region
-from slidejoin.papers.split_join.cores.segments import WindowSegment
+from slidejoin.papers.split_join.handshake import WindowSegment
 from slidejoin.spec.topologies import topology_class
 from tests.daily import some_by_day
 from tests.law.checks import (

@@ -84,7 +84,7 @@ class BiSort(Options):
     fan_out : int, optional
         Neighbouring runs are merged while the older has fewer than so many times the newer's rows: the larger, the
         fewer runs a probe meets, and the more often a row is moved. Default: by what both cost, see
-        `slidejoin.index.sorted_runs.levels`.
+        `slidejoin.index.sorted_runs.merging`.
 
     Raises
     ------

@@ -16,9 +16,9 @@ from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.options import CellJoin, Hash, NestedLoop, ScanCosts
 from slidejoin.papers.cell_join import topology as cell_join
 from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex, DividedList
-from slidejoin.papers.cell_join.basic_windows.hashed_window import HashedWindow
 from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
 from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
+from slidejoin.papers.cell_join.hash_buckets import HashedWindow
 from slidejoin.papers.cell_join.kernels.hash_buckets import NOTHING
 from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
 from slidejoin.papers.cell_join.topology import WorkerLoad

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.options import Handshake
-from slidejoin.papers.split_join.cores.segments import ChainIndex, WindowSegment
+from slidejoin.papers.split_join.handshake import ChainIndex, WindowSegment
 from tests.law.checks import examples
 from tests.narrow import set_limits
 

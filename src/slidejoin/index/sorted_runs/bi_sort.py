@@ -29,8 +29,7 @@ from slidejoin.index.sorted_runs.answers import (
 )
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.kernels.summarising import PLACES, ROWS_SHIFT
-from slidejoin.index.sorted_runs.levels import best_levels
-from slidejoin.index.sorted_runs.merging import Merge, NeighbourMerges, merge_runs
+from slidejoin.index.sorted_runs.merging import Merge, NeighbourMerges, best_levels, merge_runs
 from slidejoin.index.sorted_runs.probes import OrderedProbes, Reach
 from slidejoin.index.sorted_runs.reduced_rows import LeavingRun, parts_of, reduced_rows
 from slidejoin.index.sorted_runs.run import Run, build_run
@@ -119,9 +118,10 @@ class BiSortIndex(Index):
         self.append(part.rebased(first), live)
 
     def append(self, run: Run, live_rows: int) -> None:
-        """Add the newest run; merge neighbours while the older is less than a fan-out times the newer, see `levels`.
+        """Add the newest run; merge neighbours of which the older has fewer than a fan-out times the newer's rows.
 
-        A run of fewer rows than `buffer_size` absorbs the next push, and is merged with no older one.
+        For the fan-out see `best_levels`. A run of fewer rows than `buffer_size` absorbs the next push, and is merged
+        with no older one.
 
         Merges drop expired rows, so that one run may hold nearly the whole window. Where rows expire by their times or
         pushes are small, merged runs stay under half of the window's `live_rows` instead, and whole runs expire.

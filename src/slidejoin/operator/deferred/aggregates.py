@@ -1,14 +1,32 @@
-"""Aggregates of left rows: added up over their pairs, merged with what was added up before, and emitted."""
+"""Aggregates of left rows: added up over their pairs, merged with what was added up before, and emitted.
+
+Where the index orders rows by their keys, reductions of ranges take the place of enumeration (`AggregateSearch`).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pat
 
 from slidejoin.errors import StateError
-from slidejoin.operator.deferred.accumulators import Accumulator, Counts, PairValues
-from slidejoin.operator.deferred.aggregate_search import AggregateSearch
+from slidejoin.index.deferred import Channel
+from slidejoin.jit.vectors.doubles import double_keys, key_doubles
+from slidejoin.operator.deferred.accumulators import (
+    LIMB,
+    LOW,
+    Accumulator,
+    Counts,
+    ExactSums,
+    Extremes,
+    PairValues,
+    Sums,
+    masked,
+    plain_values,
+)
 from slidejoin.operator.deferred.aggregate_states import (
     check_numbers,
     empty_states,
@@ -17,22 +35,301 @@ from slidejoin.operator.deferred.aggregate_states import (
     state_schema,
 )
 from slidejoin.operator.deferred.intervals import folded_from
-from slidejoin.operator.deferred.matches import Matches
+from slidejoin.operator.deferred.matches import Matches, probes_of
 from slidejoin.plan.deferred import AggregateRule
-from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
+from slidejoin.rows.arrow_buffers import array_of, by_name, chunks_of, empty_of
 from slidejoin.rows.held_types import plain, plain_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from slidejoin.index.deferred import Reduced
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
+    from slidejoin.plan.deferred import BoundAggregate
     from slidejoin.stored import StoredValue
 
-__all__ = ["AggregateAnswers"]
+__all__ = ["AggregateAnswers", "AggregateSearch"]
+
+INT64 = np.iinfo(np.int64)
+NARROW = 1 << 31
+"""Values up to this may be added up in int64, however many there are."""
+
+
+class ColumnChannels:
+    """The channels of one right column, as its values so far need them.
+
+    Attributes
+    ----------
+    nulls, nan, wide : bool
+        Whether some value was NULL, NaN, or too large to be added up in int64.
+    refused : bool
+        Whether there was a value that has no place in a channel.
+    """
+
+    def __init__(self, name: str, kind: pa.DataType) -> None:
+        self.name, self.kind = name, kind
+        self.doubles = pat.is_floating(kind)
+        self.nulls = self.nan = self.wide = self.refused = False
+
+    @property
+    def valid(self) -> Channel:
+        """The number of values that are not NULL."""
+        return Channel(self.name, "valid", "sum", 0)
+
+    @property
+    def real(self) -> Channel:
+        """The number of values that are neither NULL nor NaN."""
+        return Channel(self.name, "real", "sum", 0)
+
+    @property
+    def sums(self) -> tuple[Channel, ...]:
+        """The sum; of wide whole numbers that of each half."""
+        if self.doubles:
+            return (Channel(self.name, "whole", "double_sum", 0),)
+        return tuple(Channel(self.name, part, "sum", 0) for part in (("low", "high") if self.wide else ("whole",)))
+
+    def extreme(self, *, largest: bool) -> Channel:
+        """Return the channel of the smallest or largest value: of its key, or of the opposite of that."""
+        return Channel(self.name, "largest" if largest else "smallest", "smallest", int(INT64.max))
+
+    def wanted(self, function: str) -> list[Channel]:
+        """Return the channels that a function needs."""
+        if function == "count":
+            return [self.valid]
+        channels = [self.valid] if self.nulls else []
+        if function in ("min", "max"):
+            return [*channels, *([self.real] if self.nan else []), self.extreme(largest=function == "max")]
+        return [*channels, *self.sums]
+
+    def values(self, channel: Channel, column: pa.Array[Any]) -> NDArray[np.int64]:
+        """Return the values of rows in a channel, (n,) int64, and remember what they need."""
+        known = not (column.null_count or pat.is_union(column.type))
+        valid = None if known else np.asarray(column.is_valid(), np.bool_)
+        self.nulls |= valid is not None
+        if channel.part == "valid":
+            return _ones(valid, len(column))
+        numbers, valid = (
+            self._of_doubles(channel, column, valid) if self.doubles else self._of_whole(channel, column, valid)
+        )
+        return numbers if valid is None else np.where(valid, numbers, channel.nothing)
+
+    def _of_doubles(
+        self, channel: Channel, column: pa.Array[Any], valid: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Return numbers of a channel, and which of them are values; None if all are."""
+        doubles = np.asarray(_filled(column.cast(pa.float64()), 0.0))
+        keys = np.empty(doubles.size, np.int64)
+        if double_keys(doubles, keys):
+            self.nan = True
+            real = ~np.isnan(doubles)
+            if channel.how != "double_sum":
+                valid = real if valid is None else valid & real
+        if channel.part == "real":
+            return _ones(valid, doubles.size), None
+        numbers = np.ascontiguousarray(doubles).view(np.int64) if channel.how == "double_sum" else keys
+        return (~numbers if channel.part == "largest" else numbers), valid
+
+    def _of_whole(
+        self, channel: Channel, column: pa.Array[Any], valid: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Return numbers of a channel, and which of them are values; None if all are."""
+        if column.type == pa.uint64() and len(column) > column.null_count and pc.max(column).as_py() > INT64.max:
+            self.refused = True
+            return np.zeros(len(column), np.int64), None
+        whole: pa.Array[Any] = column.cast(pa.int32()) if self._of_days else column
+        numbers: NDArray[np.int64] = np.asarray(_filled(whole.cast(pa.int64()), 0))
+        if numbers.size:
+            # Those under NULL are 0.
+            self.wide |= max(-int(numbers.min()), int(numbers.max())) >= NARROW
+        if self.wide and channel == Channel(self.name, "whole", "sum", 0):
+            return np.zeros(numbers.size, np.int64), None  # both parts are requested instead, see `AggregateSearch`
+        if channel.part == "largest":
+            numbers = ~numbers
+        elif channel.part in ("low", "high"):
+            numbers = numbers & LOW if channel.part == "low" else numbers >> LIMB
+        return numbers, valid
+
+    @property
+    def _of_days(self) -> bool:
+        """Whether values are times of 32 bits, which Arrow casts to no other numbers."""
+        return pat.is_temporal(self.kind) and bool(self.kind.bit_width == 32)  # noqa: PLR2004
+
+    def restored(
+        self, channel: Channel, numbers: NDArray[np.int64], nothing: NDArray[np.bool_], wrong: NDArray[np.bool_] | None
+    ) -> pa.Array[Any]:
+        """Return what a channel of the smallest or largest value has as values of the column.
+
+        NULL where there is `nothing`, NaN where only that was `wrong`.
+        """
+        keys = ~numbers if channel.part == "largest" else numbers
+        values: NDArray[Any] = keys
+        if self.doubles:
+            values = np.empty(keys.size)
+            key_doubles(keys, values)
+        if wrong is not None:
+            values = np.where(wrong, np.nan, values)
+        whole = masked(values, pa.float64() if self.doubles else pa.int64(), nothing)
+        if self._of_days:
+            whole = whole.cast(pa.int32())
+        restored: pa.Array[Any] = whole if whole.type == self.kind else whole.cast(self.kind)
+        return restored
+
+    @staticmethod
+    def serves(function: BoundAggregate, kind: pa.DataType) -> bool:
+        """Tell whether values of a type have channels."""
+        if function.function == "count":
+            return True
+        whole = pat.is_integer(kind) or (pat.is_temporal(kind) and not pat.is_interval(kind))
+        return whole or (pat.is_floating(kind) and not pat.is_float16(kind))
+
+
+class AggregateSearch:
+    """Adds up the pairs of left rows without listing them.
+
+    Parameters
+    ----------
+    parts : JoinParts
+    rule : AggregateRule
+    """
+
+    def __init__(self, parts: JoinParts, rule: AggregateRule) -> None:
+        self._parts, self._rule = parts, rule
+        schema = parts.plan.kept_schema("right")
+        self._columns = {
+            name: ColumnChannels(name, plain_values(schema.field(name).type)) for name in rule.columns["right"]
+        }
+        self._of: dict[str, ColumnChannels] = {}
+        self._open = True
+
+    @staticmethod
+    def of(parts: JoinParts, rule: AggregateRule) -> AggregateSearch | None:
+        """Return the search of a join; None if its pairs have to be listed in any case."""
+        plan, schema = parts.plan, parts.plan.kept_schema("right")
+        kinds = {name: plain_values(schema.field(name).type) for name in rule.columns["right"]}
+        served = all(one.column is None or ColumnChannels.serves(one, kinds[one.column]) for one in rule.functions)
+        return AggregateSearch(parts, rule) if served and not plan.branches and not plan.bound.never else None
+
+    def add(self, left: Intervals, table: pa.Table, states: Sequence[Accumulator]) -> bool:
+        """Add the pairs of left rows, given as a table, too, to the states: the number of pairs, and each function's.
+
+        Returns False, and adds nothing, if pairs have to be listed.
+        """
+        plan, index = self._parts.plan, self._parts.windows["right"].index
+        every: list[Reduced] = []
+        for since, until in left.seen(self_join=plan.config.self_join):
+            with self._parts.stats.step("keys"):
+                batch = probes_of(self._parts, table, since, until)
+                if not self._open or plan.filter({*plan.loose, *batch.inexact, *index.inexact}) is not None:
+                    return False
+            with self._parts.stats.step("probe"):
+                reduced = self._reduced(
+                    lambda channels, probes=batch.probes: index.reduced(  # type: ignore[misc]
+                        probes, channels, self._values, self._parts.workers
+                    )
+                )
+            if reduced is None:
+                return False
+            every.append(reduced)
+        with self._parts.stats.step("filter"):
+            for one in every:
+                self._take(one, states)
+        return True
+
+    def growth(self, rows: int) -> int:
+        """Return by how many bytes so many more right rows make what the index reduces grow at most."""
+        return self._parts.windows["right"].index.reductions_growth(self._channels(), rows) if self._open else 0
+
+    def _reduced(self, ask: Callable[[list[Channel]], Reduced | None]) -> Reduced | None:
+        """Ask again while values need further channels."""
+        while True:
+            channels = self._channels()
+            reduced = ask(channels)
+            if any(column.refused for column in self._columns.values()):
+                self._open = False
+                return None
+            if reduced is None or channels == self._channels():
+                return reduced
+
+    def _channels(self) -> list[Channel]:
+        channels: dict[Channel, None] = {}
+        for function in self._rule.functions:
+            if function.column is not None:
+                column = self._columns[function.column]
+                for channel in column.wanted(function.function):
+                    channels[channel] = None
+        return list(channels)
+
+    def _values(self, channels: Sequence[Channel], ordinals: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the values of right rows in channels; those that have left the window count as nothing."""
+        payload, columns = self._parts.windows["right"].payload, self._columns
+        first, last = int(ordinals[0]), int(ordinals[-1])
+        whole = any(begin <= first and last < begin + rows for begin, rows in payload.stretches)
+        here = None if whole else payload.holds(ordinals)
+        names = list(dict.fromkeys(channel.name for channel in channels))
+        taken = by_name(payload.take(names, ordinals if here is None else ordinals[here]))
+        held = {name: _in_one(taken[name], columns[name].kind) for name in names}
+        every = []
+        for channel in channels:
+            own = columns[channel.name].values(channel, held[channel.name])
+            if here is not None:
+                known, own = own, np.full(ordinals.size, channel.nothing)
+                own[here] = known
+            every.append(own)
+        return every
+
+    def _take(self, reduced: Reduced, states: Sequence[Accumulator]) -> None:
+        pairs, *others = states
+        assert isinstance(pairs, Counts)  # noqa: S101 - see `AggregateAnswers`
+        pairs.counts += reduced.counts
+        for function, state in zip(self._rule.functions, others, strict=True):
+            column = None if function.column is None else self._columns[function.column]
+            counts = reduced.counts if column is None or not column.nulls else reduced.totals[column.valid]
+            if isinstance(state, Counts):
+                state.counts += counts
+            elif column is not None and isinstance(state, Sums):
+                state.counts += counts
+                with np.errstate(all="ignore"):
+                    state.totals += reduced.totals[column.sums[0]].view(np.float64)
+            elif column is not None and isinstance(state, ExactSums):
+                state.add_totals(counts, _limbs([reduced.totals[channel] for channel in column.sums], counts))
+            elif column is not None and isinstance(state, Extremes):
+                channel = column.extreme(largest=function.function == "max")
+                wrong = (reduced.totals[column.real] == 0) & (counts > 0) if column.nan else None
+                state.take(column.restored(channel, reduced.totals[channel], counts == 0, wrong))
+
+
+def _in_one(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return a column as one array of plain values of a type."""
+    chunks = chunks_of([plain(chunk) for chunk in column.chunks], kind).combine_chunks()
+    one: pa.Array[Any] = chunks if isinstance(chunks, pa.Array) else pa.concat_arrays(chunks.chunks)  # type: ignore[redundant-expr]
+    return one
+
+
+def _ones(some: NDArray[np.bool_] | None, count: int) -> NDArray[np.int64]:
+    """Return 1 for some of so many, or for all, and 0 for the others."""
+    return np.ones(count, np.int64) if some is None else some.astype(np.int64)
+
+
+def _filled(column: pa.Array[Any], value: float) -> pa.Array[Any]:
+    """Return values with a number for NULL."""
+    if not column.null_count:
+        return column
+    filled: pa.Array[Any] = pc.fill_null(column, pa.scalar(value, column.type))
+    return filled
+
+
+def _limbs(totals: list[NDArray[np.int64]], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return sums, whole or of both parts, as limbs (2, n) int64."""
+    limbs = np.zeros((2, counts.size), np.int64)
+    if len(totals) == 1:
+        limbs[0], limbs[1] = totals[0] & LOW, totals[0] >> LIMB
+    else:
+        limbs[0], limbs[1] = totals
+    return limbs
+
 
 INTERRUPTED = ". The join is as if the push had been interrupted"
 

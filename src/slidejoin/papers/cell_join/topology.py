@@ -27,9 +27,9 @@ from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
 from slidejoin.operator.topology.steps import TopologySteps, task
 from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex, FoundByWorkers
-from slidejoin.papers.cell_join.basic_windows.hashed_window import HashedWindow
 from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
 from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
+from slidejoin.papers.cell_join.hash_buckets import HashedWindow
 from slidejoin.papers.cell_join.options import CellJoin, Hash, NestedLoop
 from slidejoin.papers.cell_join.pipeline import Pipeline
 from slidejoin.papers.kernels.comparing import UNIT_BLOCK
