@@ -43,7 +43,7 @@ class PendingRows:
     ----------
     config : JoinSpec
     late : KeptLateRows, optional
-        Where rows without event time are kept, if they are; no row of one side alone is late.
+        Where rows without event time are stored, if they are; no row of one side alone is late.
     """
 
     def __init__(self, config: JoinSpec, late: KeptLateRows | None = None) -> None:
@@ -92,7 +92,7 @@ class PendingRows:
     def keep(self, tables: Iterable[pa.Table]) -> None:
         """Take the newest rows; keep no more than a count window can show, in whole batches.
 
-        Of a join that outputs rows as they leave all are kept: how these look is known with the other side's schema.
+        Of a join that emits rows as they expire all are stored: how these look is known with the other side's schema.
         """
         for table in tables:
             if table.num_rows:
@@ -152,7 +152,7 @@ class PendingRows:
                 "right": empty_of(plan.schema("right")),
             }
             rows[self.side] = pa.concat_tables(self.tables)
-            # Counts of zero were put out before.
+            # Counts of zero were emitted before.
             for table in operator.push_iter(operator.prepare(rows)):
                 known += [table] if self._leaves_behind and table.num_rows else []
         stats = operator.stats

@@ -60,7 +60,7 @@ def locked(folder: Path | None, stop: Event | None = None, patience: float = PAT
     SlideJoinError
         If another process holds it.
     Stopped
-        If a stop is asked for while it is waited for.
+        If a stop is requested while it waits for the lock.
     """
     handle, new = None, folder is not None and not folder.exists()
     if folder is not None:
@@ -109,13 +109,13 @@ def _locks(handle: int, folder: Path) -> bool:
     if not taken:
         return taken is None  # there are no locks here
     try:
-        found = os.path.samestat(os.fstat(handle), (folder / LOCK_FILE).stat(follow_symlinks=False))
+        same = os.path.samestat(os.fstat(handle), (folder / LOCK_FILE).stat(follow_symlinks=False))
     except FileNotFoundError:
         return False
-    if found:
+    if same:
         os.truncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-    return found
+    return same
 
 
 def check_earlier_join(job: Job, spec: JoinSpec) -> None:
@@ -168,12 +168,12 @@ def _has_state(folder: Path) -> bool:
 def _kept(folder: Path) -> dict[str, Any] | None:
     try:
         with (folder / JOIN_FILE).open("rb") as file:
-            found = json.loads(file.read(MOST_BYTES))
+            written = json.loads(file.read(MOST_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("join"), dict):
+    if not isinstance(written, dict) or written.get("format") != FORMAT or not isinstance(written.get("join"), dict):
         return None
-    return dict(found["join"])
+    return dict(written["join"])
 
 
 def _described(job: Job, spec: JoinSpec) -> dict[str, Any]:

@@ -229,9 +229,9 @@ class JsonReporter:
         self._compiling.at(done, total)
         if not self._compiling.due(done, total):
             return
-        told = {"done": done, "total": total, "seconds": round(self._compiling.seconds, 1)}
+        progress = {"done": done, "total": total, "seconds": round(self._compiling.seconds, 1)}
         left = self._compiling.left
-        self._write("compiling", told | {"seconds_left": None if left is None else round(left, 1)})
+        self._write("compiling", progress | {"seconds_left": None if left is None else round(left, 1)})
 
     def idle(self, seconds: float) -> None:  # noqa: D102 - see Reporter
         self._write("idle", {"seconds": round(seconds, 1)})

@@ -97,7 +97,7 @@ def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *
 
 @contextmanager
 def _only_one(job: Job, reporter: Reporter, stop: Event) -> Iterator[int | None]:
-    """Keep other runs from the job's checkpoint, and move aside what runs that were killed left beside its results."""
+    """Keep other runs from the job's checkpoint, and move aside what runs that were killed left among its results."""
     if not job.stream:
         yield None
         return
@@ -186,7 +186,7 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
 def _followed(
     query: StreamingQuery, batches: dict[int, BatchProgress], reporter: Reporter, stop: Event, lost: LostRows
 ) -> None:
-    """Report the micro-batches of a query until it ends, and that it waits for rows; stop it if that is asked for."""
+    """Report the micro-batches of a query until it ends, and that it waits for rows; stop it if that is requested."""
     since = said = perf_counter()
     while query.isActive:
         now = perf_counter()
@@ -216,7 +216,7 @@ def _checkpointed(spark: SparkSession, job: Job) -> None:
 
 
 def _without_empty_batches(spark: SparkSession, job: Job) -> None:
-    """Leave out micro-batches that only move the watermark where nothing is put out by them, unless settings say it."""
+    """Leave out micro-batches that only move the watermark, where these emit nothing, unless settings say it."""
     join = job.join
     inner = join.how == "inner" and join.keep is None and isinstance(join.output, str)
     # Of the context, as what the session answers may be Spark's own default.

@@ -130,9 +130,9 @@ def sampled(path: str, name: str, kind: str | None = None) -> Sample:
         raise ConfigError(msg) from error
     left_out: list[str] = []
     if kind == "json":
-        kept = told_apart(schema.names)
-        left_out = [one for place, one in enumerate(schema.names) if place not in kept]
-        schema = pa.schema([schema.field(place) for place in kept])
+        apart = told_apart(schema.names)
+        left_out = [one for place, one in enumerate(schema.names) if place not in apart]
+        schema = pa.schema([schema.field(place) for place in apart])
     return Sample(name, path, kind, str(file), schema, options, tuple(left_out))
 
 
@@ -141,13 +141,13 @@ def _files(path: str) -> Iterator[Path]:
     where = Path(expanded(path))
     if PATTERN.search(path) and not where.exists():
         root, parts = Path(where.anchor or "."), where.parts[1 if where.anchor else 0 :]
-        found = [one for one in sorted(root.glob(str(Path(*parts)))) if not one.name.startswith((".", "_"))]
+        files = [one for one in sorted(root.glob(str(Path(*parts)))) if not one.name.startswith((".", "_"))]
     elif where.exists():
-        found = [where]
+        files = [where]
     else:
         msg = f"nothing at {path}; give a folder, a file or a pattern of parquet, csv or json files"
         raise ConfigError(msg)
-    for one in found:
+    for one in files:
         yield from files_below(one)
 
 
@@ -288,9 +288,9 @@ def json_schema(file: Path) -> Found:
     line = next((line for line in _head(file).splitlines() if line.strip()), "")
     if not _is_object(line) and file.stat().st_size <= MOST_JSON:
         with pa.input_stream(str(file)) as stream:
-            found = _document(stream.read())
-        if found is not None:
-            return _with_times(found.schema, found.to_batches()), {"multiLine": True}
+            document = _document(stream.read())
+        if document is not None:
+            return _with_times(document.schema, document.to_batches()), {"multiLine": True}
     reader = arrow_json.open_json(file)
     return _with_times(reader.schema, reader), {}
 

@@ -92,7 +92,7 @@ def spark_session(
     SlideJoinError
         If pyspark is missing or Spark does not start.
     Stopped
-        If a stop is asked for while Spark starts.
+        If a stop is requested while Spark starts.
     """
     _check(settings)
     _quiet()
@@ -166,12 +166,12 @@ def _started(settings: Session, name: str, log: int, *, json: bool, kept: Sequen
 
 def _local(folder: RunFolder) -> dict[str, str]:
     """Return the settings by which Spark keeps its own temporary files in that folder."""
-    found = {}
+    settings = {}
     if "SPARK_LOCAL_DIRS" not in os.environ:
-        found["spark.local.dir"] = str(folder.folder("local"))
+        settings["spark.local.dir"] = str(folder.folder("local"))
     if not re.search(r"""[\s"'\\]""", str(folder.path)):  # it would have to be quoted
-        found["spark.driver.defaultJavaOptions"] = f"-Djava.io.tmpdir={folder.folder('java')}"
-    return found
+        settings["spark.driver.defaultJavaOptions"] = f"-Djava.io.tmpdir={folder.folder('java')}"
+    return settings
 
 
 def _quiet() -> None:

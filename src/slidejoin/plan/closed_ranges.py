@@ -9,9 +9,9 @@ price less D. So one key answers both::
     hence                   a within A, and within B.lo - high … B.hi - low
 
 This holds for any two terms, whatever they mean, since it is about the numbers that rows are stored by alone. It is
-worth something where the differences are small beside the values: intervals beside their domain. The second term is
-still compared row by row. If both keys are the same column, as for stored left rows above, the differences are 0 and
-the range is the exact one.
+worth something where the differences are small against the values, as intervals are against their domain. The second
+term is still compared row by row. If both keys are the same column, as for stored left rows above, the differences are
+0 and the range is the exact one.
 
 Differences are those of keys where these are integers. Keys of doubles are their bits, so their differences are those
 of the doubles, rounded outwards; a row with an infinity leaves the range open.
@@ -159,9 +159,9 @@ class Closing(NamedTuple):
     distance: Distance
     doubles: bool
 
-    def closed(self, asked: Sequence[Ranges] | Mapping[int, Ranges]) -> Ranges:
+    def closed(self, term_ranges: Sequence[Ranges] | Mapping[int, Ranges]) -> Ranges:
         """Return the closed ranges of the first term's keys, given those of each term by its place in the plan."""
-        own, its = asked[self.range], asked[self.by]
+        own, its = term_ranges[self.range], term_ranges[self.by]
         low, high = self.distance
         lo = np.maximum(own.lo, self._less(its.lo, high, -inf))
         hi = np.minimum(own.hi, self._less(its.hi, low, inf))
@@ -245,8 +245,10 @@ class ClosedLayout:
         """Return what an index stores; the values have room."""
         return self.base.rows(keys)
 
-    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+    def ranges(
+        self, term_ranges: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]
+    ) -> KeyRanges:
         """Return what probes look for, see `CompositeLayout.ranges`."""
-        closing, closed = self.closing(), list(asked)
-        closed[closing.range] = closing.closed(asked)
+        closing, closed = self.closing(), list(term_ranges)
+        closed[closing.range] = closing.closed(term_ranges)
         return self.base.ranges(closed, silent, inexact)

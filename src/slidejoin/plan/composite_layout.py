@@ -181,26 +181,28 @@ class CompositeLayout:
 
     # -- probes ------------------------------------------------------------------------------------------------------
 
-    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+    def ranges(
+        self, term_ranges: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]
+    ) -> KeyRanges:
         """Return what probes look for.
 
         Parameters
         ----------
-        asked : sequence of Ranges
+        term_ranges : sequence of Ranges
             The ranges of each term's keys, as the plan has them.
         silent : (n,) bool or None
             Probes that match nothing.
         inexact : frozenset of int
             Numbers of the terms whose ranges are not exact.
         """
-        kernels, n = _kernels(), asked[0].lo.shape[1]
+        kernels, n = _kernels(), term_ranges[0].lo.shape[1]
         nobody = np.zeros(n, np.bool_) if silent is None else silent.copy()
-        points = [asked[number] for number in self.of.equal]
+        points = [term_ranges[number] for number in self.of.equal]
         # What is hashed has no part, and room for all values.
         groups = np.zeros(n, np.int64) if self.parts else self._hashed([one.lo[0] for one in points])
         for part, one in zip(self.parts or [NO_BITS] * len(points), points, strict=True):
             kernels.pack_points(one.lo[0], one.hi[0], part.base, part.last, part.bits, groups, nobody)
-        for place, ranges in enumerate(asked):
+        for place, ranges in enumerate(term_ranges):
             if place not in self.of.terms:
                 nobody |= np.all(ranges.lo > ranges.hi, axis=0)
         if self.of.range is None:
@@ -208,8 +210,8 @@ class CompositeLayout:
             if nobody.any():
                 lo, hi = np.where(nobody, 1, lo), np.where(nobody, 0, hi)
         else:
-            lo, hi = self._within(asked[self.of.range], groups, nobody)
-        return KeyRanges(lo, hi, *dimension_ranges(asked, self.dims), inexact)
+            lo, hi = self._within(term_ranges[self.of.range], groups, nobody)
+        return KeyRanges(lo, hi, *dimension_ranges(term_ranges, self.dims), inexact)
 
     def _within(
         self, ranges: Ranges, groups: NDArray[np.int64], nobody: NDArray[np.bool_]

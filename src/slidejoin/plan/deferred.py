@@ -143,7 +143,7 @@ class AggregateRule:
 
     @property
     def condition(self) -> None:
-        """What is asked of a pair beside the predicate: nothing."""
+        """What a pair must fulfil in addition to the predicate: nothing."""
         return
 
 
@@ -168,7 +168,7 @@ def bind_rule(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> DeferredRu
 
 def _nearest(config: JoinSpec, schemas: Mapping[Side, pa.Schema]) -> NearestRule:
     keep = config.keep
-    assert keep is not None  # noqa: S101 - asked for joins that have one of the two
+    assert keep is not None  # noqa: S101 - called for joins that have one of the two
     names = keep.names(config.aliases)
     left, right = Column("left", names[0]), Column("right", names[1])
     for side, name in zip(schemas, names, strict=True):

@@ -52,7 +52,7 @@ class IndexTerms(NamedTuple):
     algorithm : str
         One of `slidejoin.algorithms()`.
     equal : tuple of int
-        Equalities, which are one key together, and with the range beside them.
+        Equalities, which are one key together, and with the range, if there is one.
     range : int or None
         The range whose key orders the rows, or those of a group of equal ones; without equalities and ranges the one
         term of the plan.

@@ -85,8 +85,10 @@ class KeyLayout(Protocol):
     def rows(self, keys: TermKeys) -> RowKeys:
         """Return what an index stores; the values have room."""
 
-    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
-        """Return what probes look for, see `slidejoin.plan.composite_layout`; each branch is asked for its own."""
+    def ranges(
+        self, term_ranges: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]
+    ) -> KeyRanges:
+        """Return what probes look for, see `slidejoin.plan.composite_layout`; each branch has ranges of its own."""
 
 
 class BranchLayout(NamedTuple):
@@ -114,13 +116,13 @@ def dimensions(keys: TermKeys, dims: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def dimension_ranges(
-    asked: Sequence[Ranges], dims: tuple[int, ...]
+    term_ranges: Sequence[Ranges], dims: tuple[int, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the ranges of the further dimensions, (p, n) int64 twice, and which dimension each is of, (p,) int64."""
     if not dims:
-        none = np.empty((0, asked[0].lo.shape[1]), np.int64)
+        none = np.empty((0, term_ranges[0].lo.shape[1]), np.int64)
         return none, none, np.empty(0, np.int64)
-    lo, hi = ([getattr(asked[number], end) for number in dims] for end in ("lo", "hi"))
+    lo, hi = ([getattr(term_ranges[number], end) for number in dims] for end in ("lo", "hi"))
     places = [place for place, ranges in enumerate(lo) for _ in range(ranges.shape[0])]
     return np.concatenate(lo), np.concatenate(hi), np.array(places, np.int64)
 
@@ -158,12 +160,14 @@ class PlainLayout:
             np.ascontiguousarray(keys.values[self.key]), dimensions(keys, self.dims), keys.kept, keys.inexact
         )
 
-    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+    def ranges(
+        self, term_ranges: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]
+    ) -> KeyRanges:
         """Return what probes look for, see `CompositeLayout.ranges`."""
-        lo, hi = asked[self.key].lo, asked[self.key].hi
-        for ranges in (*asked[: self.key], *asked[self.key + 1 :]):
+        lo, hi = term_ranges[self.key].lo, term_ranges[self.key].hi
+        for ranges in (*term_ranges[: self.key], *term_ranges[self.key + 1 :]):
             nothing: NDArray[np.bool_] = np.all(ranges.lo > ranges.hi, axis=0)
             silent = nothing if silent is None else silent | nothing
         if silent is not None and silent.any():
             lo, hi = np.where(silent, 1, lo), np.where(silent, 0, hi)
-        return KeyRanges(lo, hi, *dimension_ranges(asked, self.dims), inexact)
+        return KeyRanges(lo, hi, *dimension_ranges(term_ranges, self.dims), inexact)

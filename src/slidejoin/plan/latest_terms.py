@@ -57,7 +57,7 @@ class LatestTerms(NamedTuple):
 
     @staticmethod
     def of(plan: Plan) -> LatestTerms | None:
-        """Return the terms of a plan; None if a table cannot answer, or sorted runs may be asked for by name.
+        """Return the terms of a plan; None if a table cannot answer, or the join names an algorithm.
 
         A table answers one nearest row, backward, by equalities, conditions on the two values, and filters of single
         sides. Not those by doubles, some of which have no order.
@@ -66,8 +66,8 @@ class LatestTerms(NamedTuple):
         if not isinstance(rule, NearestRule) or rule.direction != "backward" or rule.k > 1 or rule.split is None:
             return None
         # An index that replaces the table would have to fit into the memory that is left.
-        asked = config.algorithm != "auto" or config.self_join or config.memory_limit is not None
-        if asked or plan.branches or plan.bound.never or plan.filter(plan.loose) is not None:
+        special = config.algorithm != "auto" or config.self_join or config.memory_limit is not None
+        if special or plan.branches or plan.bound.never or plan.filter(plan.loose) is not None:
             return None
         kinds = {plan.schema(side).field(name).type for side, (name,) in rule.columns.items()}
         whole = all(key.space == "exact" and not key.bias and len(key.parts) == 1 for key in rule.split.pair)

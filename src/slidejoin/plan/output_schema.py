@@ -128,10 +128,10 @@ class Layout:
         arrays = [tables[side].column(name) for side, name, _ in self.columns]
         return _table(arrays, self.schema, left.num_rows)
 
-    def aggregates(self, left: pa.Table, found: Sequence[pa.Array[Any]], schema: pa.Schema) -> pa.Table:
-        """Lay out one row for each left row: its columns, and what was `found` for the aggregates."""
+    def aggregates(self, left: pa.Table, values: Sequence[pa.Array[Any]], schema: pa.Schema) -> pa.Table:
+        """Lay out one row for each left row: its columns, and the `values` of the aggregates."""
         arrays = [left.column(name) for _, name, _ in self.columns]
-        return _table([*arrays, *(pa.chunked_array([one]) for one in found)], schema, left.num_rows)
+        return _table([*arrays, *(pa.chunked_array([one]) for one in values)], schema, left.num_rows)
 
     def counts(self, left: pa.Table, right: pa.Table, sides: pa.Array[Any], matches: pa.Array[Any]) -> pa.Table:
         """Lay out one row for each arrival: its side, the columns of both (NULL for the other), its number of pairs."""
@@ -206,7 +206,7 @@ def in_strict_order(slots: NDArray[np.int64], stored: NDArray[np.int64]) -> NDAr
     return np.lexsort((stored, slots))
 
 
-Found = TypeVar("Found")
+Named = TypeVar("Named")
 
 
 def one_name(name: str, *, fold: bool) -> str:
@@ -234,7 +234,7 @@ def names_twice(names: Iterable[str], *, fold: bool) -> list[str]:
     return sorted({name for name, key in zip(every, keys, strict=True) if times[key] > 1})
 
 
-def named(name: str, found: Mapping[str, Found], *, fold: bool) -> Found | None:
+def named(name: str, known: Mapping[str, Named], *, fold: bool) -> Named | None:
     """Return what has a name: of that case rather than of another one, which must be the only one then.
 
     Examples
@@ -242,7 +242,7 @@ def named(name: str, found: Mapping[str, Found], *, fold: bool) -> Found | None:
     >>> named("L.ID", {"l.Id": 1, "l.x": 2}, fold=True)
     1
     """
-    if name in found or not fold:
-        return found.get(name)
-    same = [one for other, one in found.items() if other.lower() == name.lower()]
+    if name in known or not fold:
+        return known.get(name)
+    same = [one for other, one in known.items() if other.lower() == name.lower()]
     return same[0] if len(same) == 1 else None

@@ -336,9 +336,8 @@ class Plan:
     @property
     def algorithm(self) -> str:
         """The index to begin with."""
-        asked = self.config.algorithm
-        if asked != "auto":
-            return asked
+        if self.config.algorithm != "auto":
+            return self.config.algorithm
         # Of rows that leave together, neighbours by key are looked for one after the other.
         if self.axis is None or self.rule is not None:
             return PLANAR if self.planar else RUNS

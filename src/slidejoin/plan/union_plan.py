@@ -98,9 +98,9 @@ def branches_of(on: Expr, left: pa.Schema, right: pa.Schema) -> Branches:
     parts = split.conjuncts(on)
     if not any(isinstance(part, Or) for part in parts):
         return Branches((on,))
-    found = split.branches(parts, MOST_BRANCHES)
+    branches = split.branches(parts, MOST_BRANCHES)
     limit = None if split.left > 0 else _limit()
-    alive = [branch for branch in found if not split.bound(branch).never]
+    alive = [branch for branch in branches if not split.bound(branch).never]
     if len(alive) < 2:  # noqa: PLR2004 - one conjunction needs one index
         return Branches((on,), limit)
     alive.sort(key=split.width)
@@ -268,9 +268,11 @@ class UnionLayout:
         rows = tuple(one.layout.rows(own) for one, own in zip(self.branches, keys.branches, strict=True))
         return replace(rows[0], branches=rows)
 
-    def ranges(self, asked: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]) -> KeyRanges:
+    def ranges(
+        self, term_ranges: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]
+    ) -> KeyRanges:
         """Raise TypeError: each branch has ranges of its own, see `union_ranges`."""
-        msg = f"branches have terms of their own; got {len(asked)} ranges, {silent}, {inexact}"
+        msg = f"branches have terms of their own; got {len(term_ranges)} ranges, {silent}, {inexact}"
         raise TypeError(msg)
 
 
@@ -373,7 +375,7 @@ class UnionPlan(Plan):
 
     def key_layout(self, side: Side, chosen: IndexTerms, extents: Mapping[int, Extent] | None = None) -> KeyLayout:
         """Return how one side's keys are laid out in each branch, see `Plan`."""
-        firsts, found = self._firsts, []
+        firsts, layouts = self._firsts, []
         for number, part in enumerate(self.parts):
             own = {
                 term - firsts[number]: extent
@@ -381,19 +383,19 @@ class UnionPlan(Plan):
                 if firsts[number] <= term < firsts[number + 1]
             }
             of = self.branch_terms(number, chosen)
-            found.append(_branch(part, of.algorithm, part.key_layout(side, of, own)))
-        return UnionLayout(tuple(found))
+            layouts.append(_branch(part, of.algorithm, part.key_layout(side, of, own)))
+        return UnionLayout(tuple(layouts))
 
     def key_layout_of(self, side: Side, chosen: IndexTerms, numbers: NDArray[np.int64]) -> KeyLayout:
         """Return the layout of sealed parts that had these `UnionLayout.numbers`."""
-        found, at = [], 0
+        layouts, at = [], 0
         for number, part in enumerate(self.parts):
             of = self.branch_terms(number, chosen)
             size = int(numbers[at])
             own = numbers[at + 1 : at + 1 + size]
             at += 1 + size
-            found.append(_branch(part, of.algorithm, part.key_layout_of(side, of, own)))
-        return UnionLayout(tuple(found))
+            layouts.append(_branch(part, of.algorithm, part.key_layout_of(side, of, own)))
+        return UnionLayout(tuple(layouts))
 
     # -- explanation ---------------------------------------------------------------------------------------------------
 
@@ -453,11 +455,11 @@ def plan_join(
             config, left, right, numbers=numbers, coded=coded, scope=scope, rule=rule, everything=everything
         )
 
-    found, limit = branches_of(config.on, left, right)
-    if len(found) > 1:
+    branches, limit = branches_of(config.on, left, right)
+    if len(branches) > 1:
         try:
-            parts = tuple(made(replace(config, on=on)) for on in found)
-        except PredicateError:  # the algorithm that was asked for does not suit them
+            parts = tuple(made(replace(config, on=on)) for on in branches)
+        except PredicateError:  # the algorithm that was given does not suit them
             return replace(made(config), limit=limit)
         whole = made(replace(config, algorithm="auto", options=None))
         columns = dict(whole.columns)

@@ -227,7 +227,7 @@ MOST_CODES = 1 << 31
 
 
 def code_column(name: str, schemas: Collection[pa.Schema]) -> str:
-    """Return the name of the column of codes beside a column of texts: one that no schema has.
+    """Return the name of the column of codes that is added for a column of texts: one that no schema has.
 
     Examples
     --------
@@ -235,18 +235,18 @@ def code_column(name: str, schemas: Collection[pa.Schema]) -> str:
     >>> code_column("s", [pa.schema([("s", pa.string()), ("code of s", pa.int64())])])
     "code of s'"
     """
-    found = f"code of {name}"
-    while any(found in schema.names for schema in schemas):
-        found += "'"
-    return found
+    coded = f"code of {name}"
+    while any(coded in schema.names for schema in schemas):
+        coded += "'"
+    return coded
 
 
 def coded_columns(node: Node) -> dict[Side, str]:
     """Return the columns of texts of both sides whose equality a condition is; nothing if it is another one."""
     if node.op != "=" or any(arg.op != "column" or arg.type.kind not in BYTES for arg in node.args):
         return {}
-    found = dict(map(column_of, node.args))
-    return found if len(found) == len(SIDES) else {}
+    columns = dict(map(column_of, node.args))
+    return columns if len(columns) == len(SIDES) else {}
 
 
 def in_codes(node: Node, schemas: Mapping[Side, pa.Schema]) -> Node:

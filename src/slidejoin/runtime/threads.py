@@ -46,7 +46,7 @@ if hasattr(os, "register_at_fork"):
 
 
 MOST = 4
-"""Threads of a join that is not told how many: on sixteen cores more were slower, or hardly faster."""
+"""Threads of a join that is given no number: on sixteen cores more were slower, or hardly faster."""
 
 
 class Workers:
@@ -131,7 +131,7 @@ class _Crew:
         self._threads = threads
         self._asking = Lock()
         self._asked = 1
-        """Threads that are here or have been asked for, the caller's among them."""
+        """Threads that run or have been requested, the caller's among them."""
         self._first: _Batch | None = None
         self._batches: list[_Batch] = []
         self._inboxes: list[SimpleQueue[None]] = []

@@ -196,19 +196,19 @@ def shortened(text: str) -> Shortened:
     if text.count(",") < LONG or _MARK in text:
         return Shortened(text)
     short, pieces, done, length = Shortened(text, _whole=text), [], 0, 0
-    for found in _PLACES.finditer(text):
-        if found.lastgroup == "comment":
+    for place in _PLACES.finditer(text):
+        if place.lastgroup == "comment":
             break
-        if found.lastgroup != "list" or found.start() < done:
+        if place.lastgroup != "list" or place.start() < done:
             continue
-        items, end = _items(text, found.end())
+        items, end = _items(text, place.end())
         if len(items) <= LONG:
             continue
         name = f"{_MARK}{len(short.lists)}:… {len(items):,} values"
         short.lists[name] = items
-        pieces += [text[done : found.end()], f'"{name}"']
-        length += found.end() - done + len(name) + 2
-        short._cuts.append((length, end - found.end() - len(name) - 2))  # noqa: SLF001 - our own
+        pieces += [text[done : place.end()], f'"{name}"']
+        length += place.end() - done + len(name) + 2
+        short._cuts.append((length, end - place.end() - len(name) - 2))  # noqa: SLF001 - our own
         done = end
     short.text = "".join([*pieces, text[done:]])
     return short
@@ -222,21 +222,21 @@ def named_lists(text: str) -> str:
 def _items(text: str, at: int) -> tuple[list[Expr], int]:
     """Return the constants of a list that begins there, and where it ends; none if it has anything else."""
     items: list[Expr] = []
-    while (found := _ITEM.match(text, at)) is not None:
-        items.append(_constant(found))
-        at = found.end()
-        if found["end"] == ")":
+    while (item := _ITEM.match(text, at)) is not None:
+        items.append(_constant(item))
+        at = item.end()
+        if item["end"] == ")":
             return items, at - 1
     return [], at
 
 
-def _constant(found: re.Match[str]) -> Expr:
-    number, text, kind = found["number"], found["text"], found["kind"]
+def _constant(item: re.Match[str]) -> Expr:
+    number, text, kind = item["number"], item["text"], item["kind"]
     if number is not None:
         whole = number.removeprefix("-")
         constant = constants.number(whole)
         return constant if whole == number else negative(constant)
     if text is None:
-        return Literal(_WORDS[found["word"].upper()])
+        return Literal(_WORDS[item["word"].upper()])
     text = text.replace("''", "'")
     return literal(text) if kind is None else constants.typed(kind.upper(), text)

@@ -54,7 +54,7 @@ __all__ = ["FormerBucket", "LastBatch", "adopt_bucket", "adopt_home", "move_rows
 
 SEGMENT = TableLimit(rows=1 << 62, nbytes=LARGEST_BYTES)
 MATCHED_AS: dict[Side, str] = {"left": "__slidejoin_matched_left", "right": "__slidejoin_matched_right"}
-"""Columns of the files beside those of the rows: whether a row has matched in a role."""
+"""Columns of the files, in addition to those of the rows: whether a row has matched in a role."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def join_bucket(
     figures: Figures | None = None,
     fired: int | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Join what one micro-batch brought to a bucket with what the bucket has kept.
+    """Join what one micro-batch brought to a bucket with what the bucket has stored.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def join_bucket(
         figures.since("state", now)
         gone += yield from _in_window(spec, bucket, window, arrived, figures)
         now = perf_counter()
-        # Files of the previous manifest are kept for one more version: an attempt at it may still be running.
+        # Files of the previous manifest stay for one more version: an attempt at it may still be running.
         cache.keep_only({*manifest.ids, *before})
         step = "keep"
     window.remove(gone)
@@ -228,13 +228,13 @@ def _operator(plan: Plan, chosen: IndexTerms) -> JoinOperator:
 def _loaded(window: BucketWindow, figures: Figures) -> tuple[JoinOperator, dict[Side, list[Segment]], dict[Side, int]]:
     """Load the segments of each stream into an operator; return it, them, and how many rows each stream has then."""
     plan = window.plan
-    kept = {stream: window.load(stream) for stream in streams_of(plan)}
+    segments = {stream: window.load(stream) for stream in streams_of(plan)}
     now = perf_counter()
     operator = _operator(plan, window.chosen)
-    for stream, segments in kept.items():
-        load_segments(operator, stream, segments)
+    for stream, its in segments.items():
+        load_segments(operator, stream, its)
     figures.since("load", now)
-    return operator, kept, {stream: operator.windows[stream].rows_seen for stream in kept}
+    return operator, segments, {stream: operator.windows[stream].rows_seen for stream in segments}
 
 
 def _joined(

@@ -1,6 +1,6 @@
 """Nearest matches and aggregates in a bucket: left rows are answered in the micro-batch in which they depart.
 
-A left row is answered once, from the right rows that the bucket keeps, and nothing is kept but these rows. Where its
+A left row is answered once, from the right rows that the bucket stores, and it stores nothing but these rows. Where its
 strategy has right rows that it may meet in other buckets, these answer it in the same micro-batch, and
 `slidejoin.spark.bucket.left_answers` puts the answers together. Which left rows have been answered
 follows from the watermark, or from how many rows have been numbered::
@@ -8,7 +8,7 @@ follows from the watermark, or from how many rows have been numbered::
     time        …    w' - left             w - left                  w            w', w: the watermark of the
     left rows   answered │ answered in this    │ wait                              micro-batch before, and of this one
                 before   │ micro-batch         │
-    right rows  kept from w - left - right on: as long as a left row waits that may meet them
+    right rows  stored from w - left - right on: as long as a left row waits that may meet them
 
 In several buckets a left row is answered by all of them in the same micro-batch, as they have the same watermark. What
 they know of it meets in one task, by a hash of the row's id. There is no second state::
@@ -73,15 +73,15 @@ def arriving(spec: SparkJoinSpec, plan: Plan, rows: Mapping[Side, pa.Table]) -> 
 
     Of nearest matches, in an order in which ties of event times are decided by the rows alone.
     """
-    found = dict(rows)
+    arrived = dict(rows)
     if spec.numbered:
-        return found
+        return arrived
     for side, table in rows.items():
         if isinstance(plan.rule, NearestRule) and (side == "right" or spec.config.self_join):
-            found[side] = _in_order(plan, side, table)
+            arrived[side] = _in_order(plan, side, table)
         if OVER in plan.kept_schema(side).names:
-            found[side] = found[side].append_column(OVER, over_of(plan, side, found[side]))
-    return found
+            arrived[side] = arrived[side].append_column(OVER, over_of(plan, side, arrived[side]))
+    return arrived
 
 
 def _in_order(plan: Plan, side: Side, rows: pa.Table) -> pa.Table:
@@ -101,7 +101,7 @@ def due_ordinals(
     spec: SparkJoinSpec, operator: JoinOperator, segments: Sequence[Segment], due: DueRows
 ) -> NDArray[np.int64]:
     """Return the left rows of an operator that are to be answered now, ascending; the first ones are of `segments`."""
-    plan, found, quiet = operator.plan, [NO_ROWS], set()
+    plan, due_rows, quiet = operator.plan, [NO_ROWS], set()
     start = 0
     for segment in segments:
         if not due.among(segment.entry):
@@ -110,8 +110,8 @@ def due_ordinals(
     for piece in operator.windows["left"].payload:
         if piece.base not in quiet:
             chosen, _ = due_in(spec, plan, "left", piece.table, due)
-            found.append(piece.base + np.flatnonzero(chosen))
-    return np.concatenate(found)
+            due_rows.append(piece.base + np.flatnonzero(chosen))
+    return np.concatenate(due_rows)
 
 
 def answer_frames(

@@ -84,7 +84,7 @@ def _timed(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: in
             if code in SIDE_OF_CODE:
                 blocks[SIDE_OF_CODE[code]].append(bytes(block))
     if spec.matched or spec.deferred:
-        # Whatever the order in which they come: which rows have matched is kept in the order of the rows, and answers
+        # Whatever the order in which they come: which rows have matched is stored in the order of the rows, and answers
         # follow from it.
         blocks = {side: sorted(found) for side, found in blocks.items()}
     batches = {side: [open_block(block, spec.packed(side)) for block in found] for side, found in blocks.items()}
@@ -156,13 +156,13 @@ def without_late(
     if marks is None:
         return rows
     scope = scope_of(plan_of(spec))
-    kept = dict(rows)
+    timely = dict(rows)
     for side in rows.keys() - spec.derived:
         ticks, valid = scope.ticks(side, by_name(rows[side]))
         late = ticks < marks[side]
         if valid is not None:
             late &= valid
         if late.any():
-            kept[side] = rows[side].filter(pa.array(~late))
+            timely[side] = rows[side].filter(pa.array(~late))
             figures.late_rows += int(late.sum())
-    return kept
+    return timely

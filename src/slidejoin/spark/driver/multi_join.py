@@ -297,23 +297,23 @@ def _frames(frames: object) -> dict[str, DataFrame]:
             f"{shown(frames)}"
         )
         raise ArgumentTypeError(msg)
-    found: dict[str, DataFrame] = dict(frames)
-    for name, frame in found.items():
+    streams: dict[str, DataFrame] = dict(frames)
+    for name, frame in streams.items():
         check_frame(f"stream {name!r}", frame)
         check_running(frame.sparkSession)
-    kinds = {frame.isStreaming for frame in found.values()}
+    kinds = {frame.isStreaming for frame in streams.values()}
     if len(kinds) > 1:
-        told = ", ".join(f"{name} is {'streaming' if one.isStreaming else 'static'}" for name, one in found.items())
+        each = ", ".join(f"{name} is {'streaming' if one.isStreaming else 'static'}" for name, one in streams.items())
         msg = (
-            f"{told}; give streaming or static DataFrames only. A static table can be read as a stream: "
+            f"{each}; give streaming or static DataFrames only. A static table can be read as a stream: "
             "spark.readStream.schema(df.schema).parquet(…)"
         )
         raise SparkJoinError(msg)
-    lower = [str(name).lower() for name in found]
+    lower = [str(name).lower() for name in streams]
     if len(set(lower)) < len(lower):
-        msg = f"names of streams differ by more than case, which Spark ignores; got {', '.join(map(repr, found))}"
+        msg = f"names of streams differ by more than case, which Spark ignores; got {', '.join(map(repr, streams))}"
         raise SparkJoinError(msg)
-    return found
+    return streams
 
 
 def _check_windows(frames: Mapping[str, DataFrame], window: Mapping[object, object]) -> None:

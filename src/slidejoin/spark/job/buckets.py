@@ -64,12 +64,12 @@ def bucket_ids(buckets: int) -> tuple[int, ...]:
     >>> [partition_of(bucket, 4) for bucket in ids], 0 in ids
     ([0, 1, 2, 3], True)
     """
-    found: dict[int, int] = {}
+    ids: dict[int, int] = {}
     bucket = 0
-    while len(found) < buckets:
-        found.setdefault(partition_of(bucket, buckets), bucket)
+    while len(ids) < buckets:
+        ids.setdefault(partition_of(bucket, buckets), bucket)
         bucket += 1
-    return tuple(found[partition] for partition in range(buckets))
+    return tuple(ids[partition] for partition in range(buckets))
 
 
 @dataclass(frozen=True, slots=True)

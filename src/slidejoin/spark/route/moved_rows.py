@@ -1,7 +1,7 @@
-"""Rows of the state routed anew: to another number of buckets, or by another strategy.
+"""Rows of the state that are routed again: to another number of buckets, or by another strategy.
 
-A row may be in several buckets. Of its copies one goes on, the others are left behind, and that one is copied to the
-row's new buckets. Which one is told by what the copies say or by where the former routing sends the row::
+A row may be in several buckets. Of its copies one is moved, to the row's new buckets, and the others are dropped.
+Which one follows from the copies or from where the former routing sends the row::
 
     a copy at home      its home is the one that knows the row's answer
     a numbered row      the first copy that is met: no other row of the side has its number

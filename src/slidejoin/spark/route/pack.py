@@ -161,7 +161,7 @@ def places_of(spec: StreamsSpec, stream: int, table: pa.Table) -> tuple[NDArray[
     if spec.numbered:
         return every, np.zeros(n, np.int64)
     plan, columns = streams_plan_of(spec), by_name(table)
-    numbers, kept = np.zeros(n, np.int64), np.ones(n, np.bool_)
+    numbers, sent = np.zeros(n, np.int64), np.ones(n, np.bool_)
     for terms in routing_terms(spec):
         # The first stream is on the left of all of them, and has the same numbers in each.
         keys = terms[0].route("left", columns) if stream == 0 else terms[stream - 1].route("right", columns)
@@ -170,14 +170,14 @@ def places_of(spec: StreamsSpec, stream: int, table: pa.Table) -> tuple[NDArray[
             raise TypeError(msg)
         numbers = mix(numbers ^ keys.values)
         if keys.valid is not None:
-            kept &= keys.valid
+            sent &= keys.valid
     if spec.config.output == "count":
-        numbers = np.where(kept, numbers, row_hash(table))
+        numbers = np.where(sent, numbers, row_hash(table))
         return every, bucket_of(numbers, count)
     if stream in plan.own:
         wide = {wide_name(spec.streams[stream], name): column for name, column in columns.items()}
-        kept &= truth(plan.own[stream], ColumnsBySide({"left": wide}), n)
-    rows = np.flatnonzero(kept)
+        sent &= truth(plan.own[stream], ColumnsBySide({"left": wide}), n)
+    rows = np.flatnonzero(sent)
     return rows, bucket_of(numbers[rows], count)
 
 

@@ -47,7 +47,7 @@ class Variables:
     Parameters
     ----------
     segments : str
-        Spark's name of the segments, by which operators are told apart: `OUTPUT_IDS` for those of ids.
+        Spark's name of the segments, by which operators are distinguished: `OUTPUT_IDS` for those of ids.
     """
 
     def __init__(self, handle: StatefulProcessorHandle, segments: str = "segments") -> None:
