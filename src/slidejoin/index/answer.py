@@ -19,7 +19,7 @@ class InRanges(Protocol):
     """An answer whose candidates are contiguous and need no check but by ordinals."""
 
     def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return `index.kernels.spreading.fill_both`'s arguments for probes low…high-1, and how it counts them."""
+        """Return `index.kernels.expansion.fill_both`'s arguments for probes low…high-1, and how it counts them."""
         ...
 
 

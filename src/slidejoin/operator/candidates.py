@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.kernels.spreading import SIDE, STAGES, fill_both
+from slidejoin.index.kernels.expansion import SIDE, STAGES, fill_both
 from slidejoin.index.kernels.weaving import weave
 from slidejoin.operator.kernels.conditions import keep_held
 from slidejoin.runtime.threads import Workers

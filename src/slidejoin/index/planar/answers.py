@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.kernels.ranging import find_ranges
+from slidejoin.index.kernels.range_search import find_ranges
 from slidejoin.index.planar.kernels.counting import count_boxes
 from slidejoin.index.planar.kernels.reporting import CHECKS, COUNT, FILL, KEEP, SYMBOLS, put_kept, report
 from slidejoin.index.planar.newest import Young

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.deferred import NearestRows
-from slidejoin.index.kernels.ranging import count_matches, find_ranges
+from slidejoin.index.kernels.expansion import SIDE
+from slidejoin.index.kernels.range_search import count_matches, find_ranges
 from slidejoin.index.kernels.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
-from slidejoin.index.kernels.spreading import SIDE
 from slidejoin.index.sorted_runs.kernels.ascending import BOTH, find_ascending, gather_spots
+from slidejoin.index.sorted_runs.kernels.few_matches import find_few, gather
 from slidejoin.index.sorted_runs.kernels.matching import fill
 from slidejoin.index.sorted_runs.kernels.nearest import (
     BASE_VALUE,
@@ -22,8 +23,7 @@ from slidejoin.index.sorted_runs.kernels.nearest import (
     choose_nearest,
     still_open,
 )
-from slidejoin.index.sorted_runs.kernels.pairing import find_few, gather
-from slidejoin.index.sorted_runs.kernels.tallying import tally
+from slidejoin.index.sorted_runs.kernels.ordered_counts import tally
 from slidejoin.index.sorted_runs.run import words_pool
 from slidejoin.jit.vectors.sorting import BITS, rough_order
 from slidejoin.jit.vectors.words import LANES
@@ -116,7 +116,7 @@ class FoundInRuns:
         return self._lines
 
     def described(self, slots: NDArray[np.int64], low: int, high: int) -> tuple[NDArray[np.int64], int, int]:
-        """Return what `index.kernels.spreading.fill_both` takes of these probes, and probes low…high-1 of them.
+        """Return what `index.kernels.expansion.fill_both` takes of these probes, and probes low…high-1 of them.
 
         `slots` (n,) int64 ascend. The array holds addresses: keep this answer and the slots while it is used.
         """

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.index.kernels.locating import AIMS, BLOCK, FIRST, GUESS, PAST, aim_around, guess
+from slidejoin.index.kernels.range_ends import AIMS, BLOCK, FIRST, GUESS, PAST, aim_around, guess
 from slidejoin.index.kernels.searching import BASE, DIRECTORY, LARGEST, SMALLEST, STEP, WORDS_AT, place_of
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, first_in_window
 from slidejoin.jit.compiling import I64, I64_2D, OUT_I32, OUT_U32, U32, U64, kernel

@@ -255,8 +255,8 @@ def reduce_ranges(  # noqa: C901 - one loop over runs
 ) -> None:
     """Write the reductions of the values of all rows that each probe has in its ranges; totals (channels, n) int64.
 
-    `table` (runs, FIELDS), `ranges` (n, k * runs) and `order` (n,) are as `ranging.find_ranges` has them, the arrays
-    after it as `ranging.count_matches`. `summaries` (runs, SUMMARY) int64 are what the checks of each run need; `rows`
+    `table` (runs, FIELDS), `ranges` (n, k * runs) and `order` (n,) are as `find_ranges` has them, the arrays after it
+    as `count_matches` of `range_search`. `summaries` (runs, SUMMARY) int64 are what the checks of each run need; `rows`
     and the rest as `summarise` takes them. O(k * runs * channels) a probe, plus the rows in ranges of runs that are not
     seen as a whole, or whose rows are checked one by one.
     """

@@ -9,7 +9,7 @@ from numba import types
 
 from slidejoin.index.kernels.searching import BASE, CHECK_SEEN, CHECKS, ROWS
 from slidejoin.index.kernels.view import ARRIVED, first_seen
-from slidejoin.index.sorted_runs.kernels.pairing import find_few, gather
+from slidejoin.index.sorted_runs.kernels.few_matches import find_few, gather
 from slidejoin.jit.compiling import I64, OUT_I32, OUT_I64_2D, OUT_U32, U64, kernel
 from slidejoin.jit.vectors.shifting import shift_ends
 from slidejoin.jit.vectors.words import WORDS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.index.kernels.locating import AIMS, BLOCK, OUT_U32_2D, locate_block
+from slidejoin.index.kernels.range_ends import AIMS, BLOCK, OUT_U32_2D, locate_block
 from slidejoin.index.kernels.searching import (
     AUX,
     BASE,
@@ -152,7 +152,7 @@ def find_few(
 ) -> int:
     """Write the matches of all probes as positions, ``(ordinal + 1) % 2**32``, those of one probe side by side.
 
-    `table`, lo and hi, and `order` as in `index.kernels.ranging.find_ranges`; `seen_from`, `seen_to`, `lows`,
+    `table`, lo and hi, and `order` as in `index.kernels.range_search.find_ranges`; `seen_from`, `seen_to`, `lows`,
     `highs` and `dims` as in `count_matches`. `kept` (room,) uint32 takes the positions, `places` and `counts` (n,)
     int32 for each probe, in their own order, where its positions begin and how many they are. Returns their total, or
     -1 if the room may not suffice. Expected O(k * runs * n) plus candidates.

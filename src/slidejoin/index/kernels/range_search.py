@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.index.kernels.ages import ask_for_ages, count_from
-from slidejoin.index.kernels.locating import AIMS, BLOCK, locate_block
+from slidejoin.index.kernels.range_ends import AIMS, BLOCK, locate_block
 from slidejoin.index.kernels.searching import (
     AGES,
     AUX,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.index.kernels.locating import AIMS, BLOCK, aim_around, ask_ahead, locate
+from slidejoin.index.kernels.range_ends import AIMS, BLOCK, aim_around, ask_ahead, locate
 from slidejoin.index.kernels.searching import CHECKS
 from slidejoin.jit.compiling import I64_2D, OUT_I64, U64, kernel
 from slidejoin.jit.vectors.words import WORDS

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.index.kernels.searching import BASE, CHECKS, FIELDS, WORDS_AT
-from slidejoin.index.kernels.streaming import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
+from slidejoin.index.kernels.stores import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
 from slidejoin.jit.compiling import I64, OUT_I64, inlined, kernel
 from slidejoin.jit.vectors.flowing import LINE, fence
 from slidejoin.jit.vectors.memory import ask_for, load_32
