@@ -1,4 +1,4 @@
-"""The result of a structure that finds rows one by one: a few matches are kept, many are only counted."""
+"""The result of a structure that lists rows one by one: a few matches are stored, many are only counted."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["FoundByPosition"]
 
 FIRST_ROOM = 1 << 12
-"""Initial room for the rows found by a walk; ten times its probes, if that is more."""
+"""Initial room for the rows of a walk; ten times its probes, if that is more."""
 
 ROOM_A_PROBE = 8
 
 KEPT_A_PROBE = 32
-"""Rows found for each probe, on average, up to which they are kept: of more, those of the first probes are, and the
-others are found a second time when pairs are asked for, so that memory does not depend on how many match."""
+"""Rows of each probe, on average, up to which they are stored: of more, those of the first probes are, and the
+others are walked to again when pairs are requested, so that memory does not depend on how many match."""
 
 
 class Stored(Protocol):
@@ -45,7 +45,7 @@ class Walked(Protocol):
 
 
 class FoundByPosition:
-    """The number of rows found for each probe, and the ordinals of the first ones; see `Found`."""
+    """The number of rows of each probe, and the ordinals of the first ones; see `Found`."""
 
     __slots__ = ("_kept", "_kept_probes", "_probes", "_structure", "counts")
 
@@ -60,19 +60,19 @@ class FoundByPosition:
         n = len(probes)
         self._structure, self._probes = structure, probes
         self.counts: NDArray[np.int64] = np.zeros(n, np.int64)
-        found, kept = _room(n), []
+        found, some = _room(n), []
         room, done, self._kept_probes = KEPT_A_PROBE * max(n, 1), 0, -1
         while done < n:
             begin = done
             done, total, found = _found(structure, probes, begin, n, self.counts, found)
             room -= total
             if self._kept_probes < 0 and room >= 0:
-                kept.append(found[:total].copy())
+                some.append(found[:total].copy())
             elif self._kept_probes < 0:
                 self._kept_probes = begin
         if self._kept_probes < 0:
             self._kept_probes = n
-        self._kept: NDArray[np.int64] = kept[0] if len(kept) == 1 else np.concatenate([*kept, np.empty(0, np.int64)])
+        self._kept: NDArray[np.int64] = some[0] if len(some) == 1 else np.concatenate([*some, np.empty(0, np.int64)])
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
@@ -106,7 +106,7 @@ def _found(
 ) -> tuple[int, int, NDArray[np.int64]]:
     """Find the matches of probes from `begin` on, up to `end` or to the first for which there is no room.
 
-    Returns that probe, how many rows were found, and the array that they are in.
+    Returns that probe, how many rows there are, and the array that they are in.
     """
     done, total = structure.walk(probes, begin, end, counts, found)
     while done == begin:

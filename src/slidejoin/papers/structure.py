@@ -1,7 +1,7 @@
-"""The base class of the papers' structures: rows are inserted with ordinals, expired by ordinal, found by key range.
+"""The base class of the papers' structures: rows are inserted with ordinals, expired by ordinal, located by key range.
 
 A structure of a paper holds keys and ordinals. Everything else is shared and implemented here: the further dimensions,
-kept by ordinal and checked on the rows found, and the answer in two passes (`slidejoin.papers.found_rows`).
+stored by ordinal and checked on candidates, and the answer in two passes (`slidejoin.papers.found_rows`).
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class Structure(Index):
 
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
         """Answer a batch by counts, see `Index`; pairs are written when they are needed."""
-        found = self.ranges(batch, request.workers)
-        return Probing([], lambda: Answer(ranges=found))
+        ranges = self.ranges(batch, request.workers)
+        return Probing([], lambda: Answer(ranges=ranges))
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
         """Answer a batch by counts, see `Index`."""

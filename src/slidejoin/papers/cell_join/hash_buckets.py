@@ -170,7 +170,7 @@ class HashIndex(Structure):
         return sum(array.nbytes for array in arrays)
 
     def held_growth(self, rows: int) -> int:
-        """Return the bytes of buckets made anew, or of more basic windows; at worst each row is the first of one."""
+        """Return the bytes of new buckets, or of more basic windows; at worst each row is the first of one."""
         window, live = 16 * self.size + 16, self.next + rows - self.floor
         if self._fixed is None and live > CROWDED * self._made_for_rows:
             made = self.made_for(live)

@@ -115,7 +115,7 @@ class NestedLoopIndex(Structure):
         narrow_keys(self._keys, self._words, self._frames, self._end - done, self._end, self.size)
 
     def _enlarge(self, more: int) -> None:
-        """Make room for more rows, with larger basic windows if the model says so; stored rows are kept."""
+        """Make room for more rows, with larger basic windows if the model says so; stored rows stay."""
         live = np.arange(self._begin, self._end) % self._keys.size
         keys, ordinals = self._keys[live], self._ordinals[live]
         seen = int(np.searchsorted(ordinals, self.floor))

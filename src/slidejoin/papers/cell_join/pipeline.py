@@ -38,7 +38,7 @@ class Pipeline(Generic[T]):
     Parameters
     ----------
     threads : int
-        How many work, beside the caller.
+        How many work, in addition to the caller.
     workers, jobs : int
     work : callable
         Does the part of a worker in a job: ``work(worker, job)``. No worker has two parts under way at once.
@@ -68,8 +68,8 @@ class Pipeline(Generic[T]):
         BaseException
             The first error of a part.
         """
-        found = dict(self.parts(job))
-        return [found[worker] for worker in range(len(self._next))]
+        done = dict(self.parts(job))
+        return [done[worker] for worker in range(len(self._next))]
 
     def parts(self, job: int) -> Iterator[tuple[int, T]]:
         """Yield the workers' parts of a job as they are done, see `job`."""

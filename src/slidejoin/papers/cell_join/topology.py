@@ -75,12 +75,12 @@ class ProbeJob(NamedTuple):
     ----------
     slots : int
         Places in the arrival order.
-    asked : dict
+    probes : dict
         For each side with rows in it these as probes, and the place of each, (n,) int64.
     """
 
     slots: int
-    asked: dict[Side, tuple[ProbeBatch, NDArray[np.int64]]]
+    probes: dict[Side, tuple[ProbeBatch, NDArray[np.int64]]]
 
 
 class CellJoinTopology(TopologySteps):
@@ -100,7 +100,7 @@ class CellJoinTopology(TopologySteps):
     # -- the windows -------------------------------------------------------------------------------------------------
 
     def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
-        """Return an empty index, divided among the workers: scanned if that was asked for, else with indexes inside."""
+        """Return an empty index, divided among the workers: scanned if that was requested, else with indexes inside."""
         options = self._options
         if algorithm == "nested_loop" and not keys.branches:
             scan = keys.options if isinstance(keys.options, NestedLoop) else NestedLoop()
@@ -168,14 +168,14 @@ class CellJoinTopology(TopologySteps):
         jobs, most, times = [], self._batch_rows(rows), 2 if self._plan.config.self_join else 1
         for begin in range(0, rows, most):
             end = min(begin + most, rows)
-            asked = {}
+            mine = {}
             for role, batch in batches.items():
                 low, high = (int(place) for place in np.searchsorted(batch.rank, (begin, end)))
                 if low < high:
                     part = batch.part(low, high)
                     _ = part.probes  # all workers need them
-                    asked[role] = part, slots_of(self._plan, role, part.rank) - begin * times
-            jobs.append(ProbeJob((end - begin) * times, asked))
+                    mine[role] = part, slots_of(self._plan, role, part.rank) - begin * times
+            jobs.append(ProbeJob((end - begin) * times, mine))
         return jobs
 
     def _candidates(self, batches: dict[Side, ProbeBatch], rows: int, only_counts: bool) -> Iterator[RangeCandidates]:
@@ -183,12 +183,12 @@ class CellJoinTopology(TopologySteps):
         jobs, counts, stats = self._jobs(batches, rows), self._plan.config.output == "count", self._stats
 
         def work(worker: int, number: int) -> dict[Side, Found]:
-            start, found = perf_counter(), {}
-            for role, (batch, _) in jobs[number].asked.items():
+            start, answers = perf_counter(), {}
+            for role, (batch, _) in jobs[number].probes.items():
                 request = Request(0, len(batch), counts, only_counts, self._alone)
-                found[role] = self._index(other(role)).ask(worker, batch, request)
+                answers[role] = self._index(other(role)).ask(worker, batch, request)
             stats.since("probe", start)
-            return found
+            return answers
 
         if not self._beside(jobs):
             for number, job in enumerate(jobs):
@@ -219,7 +219,7 @@ class CellJoinTopology(TopologySteps):
             return False
         dear = [
             self._index(other(role)).nanoseconds(len(batch))
-            for job in jobs for role, (batch, _) in job.asked.items()
+            for job in jobs for role, (batch, _) in job.probes.items()
         ]  # fmt: skip
         return sum(dear) >= HANDOVER
 
@@ -229,16 +229,16 @@ class CellJoinTopology(TopologySteps):
         """Yield candidates as workers find them: batch by batch, or where no order is promised worker by worker."""
         for number, job in enumerate(jobs):
             if by_worker:
-                for _, found in pipeline.parts(number):
-                    yield self._joined(job, [found])
+                for _, answers in pipeline.parts(number):
+                    yield self._joined(job, [answers])
             else:
                 yield self._joined(job, pipeline.job(number))
 
-    def _joined(self, job: ProbeJob, found: list[dict[Side, Found]]) -> RangeCandidates:
-        """Return what workers have found for a batch."""
+    def _joined(self, job: ProbeJob, answers: list[dict[Side, Found]]) -> RangeCandidates:
+        """Return the answers of workers to a batch."""
         whole = RangeCandidates(job.slots, self._workers, self._memory)
-        for role, (batch, slots) in job.asked.items():
-            whole.add(role, slots, FoundByWorkers(len(batch), [one[role] for one in found]))
+        for role, (batch, slots) in job.probes.items():
+            whole.add(role, slots, FoundByWorkers(len(batch), [one[role] for one in answers]))
         return whole
 
     def _stop(self) -> None:

@@ -88,7 +88,7 @@ class Chain(Structure):
         """From the oldest to the newest."""
         self.seconds = dict.fromkeys(STEPS, 0.0)
         self._parts, self._lock = subwindows, Lock()
-        # Matches a probe, as the last search found: a guess at how many probes there is room for.
+        # Matches a probe in the last search: a guess at how many probes there is room for.
         self._matches = 1.0
 
     @abstractmethod

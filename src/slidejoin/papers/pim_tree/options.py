@@ -138,7 +138,7 @@ class PIMTree(Options):
     immutable_fan_out : int
         Children of an inner node of the immutable part, which has one key less.
     blocking : bool
-        Whether a merge is done all at once, instead of beside the pushes that follow.
+        Whether a merge is done all at once, instead of in parts with the pushes that follow.
     task_size : int
         Probes that a thread takes at a time.
     threads : int

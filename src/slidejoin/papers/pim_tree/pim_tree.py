@@ -1,10 +1,10 @@
 """PIM-Tree: an immutable tree with a B+-tree of new rows at each of its nodes at one depth (PIM-Tree, 3.3 and 4.2).
 
 The B+-trees have disjoint key ranges, those of the immutable tree's nodes, so each has about as many of the window's
-rows; every merge sets them anew. A merge need not block pushes. In its first phase rows are inserted into further
+rows; every merge sets them again. A merge need not block pushes. In its first phase rows are inserted into further
 B+-trees at the same nodes, the pending updates, while the others are merged into a new immutable tree; in the second
 the new tree replaces the old one, and pending updates are moved to its B+-trees. Both phases are done in small parts,
-beside pushes, in proportion to their rows.
+with pushes, in proportion to their rows.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def walk_together(
     """
     count = -(-(end - begin) // task_size)
     queue, tasks = np.zeros(QUEUE, np.int64), np.zeros(count * TASK, np.int64)
-    # Each thread's own memory is kept until all is handed on: addresses point to it.
+    # Each thread's own memory stays until all is handed on: addresses point to it.
     owns = [np.empty(found.size, np.int64) for _ in range(min(threads, count))]
     spent = np.zeros((len(owns), 2), np.int64)
 
@@ -81,7 +81,7 @@ def walk_together(
         )  # fmt: skip
 
     run_together([task(own, took) for own, took in zip(owns, spent, strict=True)])
-    # The last thread to finish may have found another one handing on, which had checked already.
+    # The last thread to finish may have met another one handing on, which had checked already.
     hand_on(queue, tasks, count, found)
     del owns
     return min(begin + int(queue[HEAD]) * task_size, end), int(queue[TOTAL]), spent.sum(axis=0)

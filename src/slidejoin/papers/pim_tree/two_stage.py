@@ -100,7 +100,7 @@ class TwoStage(Structure):
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Search the immutable tree and the B+-trees beside it, then scan both, see `Structure.walk`."""
+        """Search the immutable tree and its B+-trees, then scan both, see `Structure.walk`."""
         result, spent, stable = np.array([begin, 0]), np.zeros(2, np.int64), self._stable
         walk_both(
             stable.keys, stable.values, stable.size, stable.inner, stable.starts, stable.fan_out, self._active.depth,
@@ -171,7 +171,7 @@ class IMTreeIndex(TwoStage):
 
 
 class Merging:
-    """A running merge: rows of an immutable tree and of the B+-trees beside it, written by ascending key.
+    """A running merge: rows of an immutable tree and of its B+-trees, written by ascending key.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class DividedTopology(TopologySteps):
     """
 
     expires_alone: bool = True
-    """Whether each core expires its rows by itself, without being told."""
+    """Whether each core expires its rows by itself, without a message."""
 
     fan_in: int = 8
     """Inputs of a merger."""
@@ -103,15 +103,15 @@ class DividedTopology(TopologySteps):
         inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
         self._ask(message, batches, inexact)
         self._stats.since("distribution", start)
-        found = self._sent(message)
+        answers = self._sent(message)
         of_rows = set().union(*(window.index.inexact for window in self._windows.values()))
         if self._refit() or not of_rows <= inexact:
             # Rows moved to other indexes, or a key was clipped that nobody knew of when the probes were sent.
             inexact |= of_rows.union(*(window.index.inexact for window in self._windows.values()))
             again = CoreMessage(self._indexes(), dict(first), part)
             self._ask(again, batches, inexact)
-            found = self._sent(again)
-        return self._candidates(batches, found), inexact
+            answers = self._sent(again)
+        return self._candidates(batches, answers), inexact
 
     # -- distribution ------------------------------------------------------------------------------------------------
 
@@ -169,15 +169,15 @@ class DividedTopology(TopologySteps):
 
     @abstractmethod
     def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
-        """Let all cores take a message; return what each core found, for each side with probes."""
+        """Let all cores take a message; return the answer of each core, for each side with probes."""
 
     def _sent(self, message: CoreMessage) -> dict[Side, list[Found]]:
         start, before = perf_counter(), sum(core.seconds for core in self.cores)
-        found = self._send(message)
+        answers = self._send(message)
         now = self._stats.since("visit", start)
         # Counted by the cores, which work side by side.
         self._stats.since("execution", now - sum(core.seconds for core in self.cores) + before)
-        return found
+        return answers
 
     def _threads(self, rows: int) -> int:
         """Return how many threads a message of so many rows and probes is worth."""
@@ -187,15 +187,15 @@ class DividedTopology(TopologySteps):
 
     # -- gathering ---------------------------------------------------------------------------------------------------
 
-    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[Candidates]:
+    def _candidates(self, batches: dict[Side, ProbeBatch], answers: dict[Side, list[Found]]) -> Iterator[Candidates]:
         """Put the answers of all cores together."""
         slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
-        yield self._merged(slots, found)
+        yield self._merged(slots, answers)
 
-    def _merged(self, slots: dict[Side, NDArray[np.int64]], found: dict[Side, list[Found]]) -> RangeCandidates:
+    def _merged(self, slots: dict[Side, NDArray[np.int64]], answers: dict[Side, list[Found]]) -> RangeCandidates:
         start = perf_counter()
         merged = RangeCandidates(sum(one.size for one in slots.values()), self._workers, self._memory)
-        for role, parts in found.items():
+        for role, parts in answers.items():
             merged.add(role, slots[role], FoundInCores(parts, self._workers, self.fan_in))
         self._stats.since("gathering", start)
         return merged

@@ -133,13 +133,13 @@ class WindowSegment(Region):
 
     def _newest(self) -> list[DealtRows]:
         """Return the rows that its index has not taken."""
-        found: list[DealtRows] = []
+        dealt: list[DealtRows] = []
         for rows in reversed(self._keys):
             if rows.first + rows.rows <= self.taken:
                 break
             part = _between(rows, max(self.taken, self.first), rows.first + rows.rows)
-            found += [] if part is None else [part]
-        return found[::-1]
+            dealt += [] if part is None else [part]
+        return dealt[::-1]
 
     def _insert(self, rows: DealtRows) -> None:
         self.index.skip_to(rows.first)
@@ -295,7 +295,7 @@ class SegmentActor:
     core: SegmentCore
     message: CoreMessage
     following: dict[Side, Actor] = field(default_factory=dict)
-    found: dict[Side, Found] = field(default_factory=dict)
+    answers: dict[Side, Found] = field(default_factory=dict)
     expired: bool = False
 
     def handle(self, once: Round, passing: Pushed | Flushed) -> None:
@@ -307,7 +307,7 @@ class SegmentActor:
         else:
             batch, request = self.message.batches[passing.side], self.message.requests[passing.side]
             stored = self.core.region(self.message, other(passing.side))
-            self.found[passing.side] = stored.process(batch, request)
+            self.answers[passing.side] = stored.process(batch, request)
         self.core.seconds += perf_counter() - start
         following = self.following.get(passing.side)
         if following is not None:
@@ -358,7 +358,7 @@ class HandshakeTopology(DividedTopology):
         if message.rows:
             self._along(links, threads, [Pushed(side, [rows]) for side, rows in message.rows.items()])
         self._along(links, threads, [Flushed(side) for side in message.batches])
-        return {role: [link.found[role] for link in links] for role in message.batches}
+        return {role: [link.answers[role] for link in links] for role in message.batches}
 
     @staticmethod
     def _along(links: list[SegmentActor], threads: int, streams: Sequence[Pushed | Flushed]) -> None:

@@ -9,7 +9,7 @@ A core hands rows on to its neighbour before it joins them (fast-forwarding), st
 compares all of them with what it stores of the other stream. The two streams reach it at different times. So rows that
 have passed stay under watch while later ones of the other stream may not have come yet: these are compared with them
 when they do, or their pairs would be missed (T_ML in Equation 1). A coordinator keeps account of the windows, and sends
-a message with each row that has expired, which passes the chain as rows do until its home core is found.
+a message with each row that has expired, which passes the chain as rows do up to its home core.
 (SplitJoin, sections 1 and 6, after Teubner, Roy and others.)
 """
 
@@ -96,9 +96,9 @@ class Coordinator:
                 first = dict.fromkeys(SIDES, min(first.values()))
             for side, ordinal in first.items():
                 # Of a join that was restored, the last ones are sufficient: all cores hear of them.
-                told = self._told.get(side, max(ordinal - MOST_CORES, 0))
-                if ordinal > told:
-                    gone[side] = Expired(np.arange(told, ordinal), None)
+                since = self._told.get(side, max(ordinal - MOST_CORES, 0))
+                if ordinal > since:
+                    gone[side] = Expired(np.arange(since, ordinal), None)
                     self._told[side] = ordinal
         else:
             mark = later(self._clock.watermark, message.part.watermark)
@@ -115,17 +115,17 @@ class Coordinator:
 
     def _below(self, side: Side, oldest: int) -> NDArray[np.int64]:
         """Return the oldest rows up to the first one that is not below a time."""
-        found, chunks = [np.empty(0, np.int64)], self._times[side]
+        ordinals, chunks = [np.empty(0, np.int64)], self._times[side]
         while chunks:
             first, times = chunks[0]
             young = times >= oldest
             stop = int(young.argmax()) if young.any() else times.size
-            found.append(np.arange(first, first + stop))
+            ordinals.append(np.arange(first, first + stop))
             if stop < times.size:
                 chunks[0] = (first + stop, times[stop:])
                 break
             chunks.popleft()
-        return np.concatenate(found)
+        return np.concatenate(ordinals)
 
 
 @dataclass(slots=True)
@@ -162,8 +162,8 @@ class ChainCore:
             self.parts[side].append(core.compare(message, side))
         self.came.append(side)
 
-    def found(self, role: Side) -> Found:
-        """Return what this core has found for one side's probes."""
+    def answer(self, role: Side) -> Found:
+        """Return the answer of this core to one side's probes."""
         return FoundInBranches(self.parts[role])
 
     def _expire(self, side: Side, expired: Expired) -> None:
@@ -206,4 +206,4 @@ class HandshakeLowLatencyTopology(DividedTopology):
         for number, link in enumerate(links):
             link.neighbours = {step: actors[number + step] for step in (1, -1) if 0 <= number + step < len(links)}
         once.run([(actors[0 if passing.step > 0 else -1], passing) for passing in flows])
-        return {role: [link.found(role) for link in links] for role in message.batches}
+        return {role: [link.answer(role) for link in links] for role in message.batches}

@@ -146,8 +146,8 @@ class JoinCore:
     def compare(self, message: CoreMessage, role: Side, least: int = 0) -> ListedInCore:
         """Compare one side's probes with the rows that it stores now, those from the ordinal `least` on."""
         batch, request = message.batches[role], message.requests[role]
-        found = self.region(message, other(role)).process(batch, request, least)
-        return ListedInCore(found, batch, only_counts=request.only_counts)
+        answer = self.region(message, other(role)).process(batch, request, least)
+        return ListedInCore(answer, batch, only_counts=request.only_counts)
 
     def process(self, message: CoreMessage) -> dict[Side, Found]:
         """Compare all probes with the rows that it stores: left probes in the right region, right ones in the left."""
@@ -162,6 +162,6 @@ class JoinCore:
         if self._alone and message.rows:
             self.expire(message)
         self.store(message)
-        found = self.process(message)
+        answers = self.process(message)
         self.seconds += perf_counter() - start
-        return found
+        return answers

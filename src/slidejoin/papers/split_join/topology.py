@@ -84,11 +84,11 @@ class SplitJoinTopology(DividedTopology):
     def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[Candidates], set[int]]:
         """Insert the rows with ordinals from `first` on, and return the candidates of all slots, see `JoinTopology`."""
         self.precision.begin()
-        found, inexact = super().run(part, first)
-        return self._timed(found), inexact
+        candidates, inexact = super().run(part, first)
+        return self._timed(candidates), inexact
 
-    def _timed(self, found: Iterator[Candidates]) -> Iterator[Candidates]:
-        yield from found
+    def _timed(self, candidates: Iterator[Candidates]) -> Iterator[Candidates]:
+        yield from candidates
         self.precision.end()
 
     def tables_of(
@@ -125,20 +125,20 @@ class SplitJoinTopology(DividedTopology):
         once.run([(node, message) for node in distributors(once, leaves, self._options.fan_out)])
         return {role: [results[core.core][role] for core in self.cores] for role in message.batches}
 
-    def _candidates(self, batches: dict[Side, ProbeBatch], found: dict[Side, list[Found]]) -> Iterator[Candidates]:
+    def _candidates(self, batches: dict[Side, ProbeBatch], answers: dict[Side, list[Found]]) -> Iterator[Candidates]:
         config, now = self._plan.config, self.precision.now
         if now.level == "inner" and config.order != "strict" and config.output != "count":
             slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
-            yield InnerOrder(self._merged(slots, found), now.every * len(self.cores), self._stats)
+            yield InnerOrder(self._merged(slots, answers), now.every * len(self.cores), self._stats)
             return
         if config.order != "none" or now.level != "none" or config.output == "count":
-            yield from super()._candidates(batches, found)
+            yield from super()._candidates(batches, answers)
             return
         # No merger waits for another core's rows.
         slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
         for number in range(len(self.cores)):
             alone = RangeCandidates(sum(map(len, batches.values())), self._workers, self._memory)
-            for role, parts in found.items():
+            for role, parts in answers.items():
                 alone.add(role, slots[role], parts[number])
             yield alone
 
@@ -148,25 +148,25 @@ class InnerOrder:
 
     Parameters
     ----------
-    found : RangeCandidates
+    candidates : RangeCandidates
     block : int
         Ordinals in a block: as many rows of each core as a probe is compared with between two punctuations.
     stats : Stats
     """
 
-    def __init__(self, found: RangeCandidates, block: int, stats: Stats) -> None:
-        self._found, self._block, self._stats = found, block, stats
-        self.slots, self.counts = found.slots, found.counts
-        self.by_left = found.by_left
+    def __init__(self, candidates: RangeCandidates, block: int, stats: Stats) -> None:
+        self._candidates, self._block, self._stats = candidates, block, stats
+        self.slots, self.counts = candidates.slots, candidates.counts
+        self.by_left = candidates.by_left
 
     @property
     def total(self) -> int:
         """Candidates of all slots."""
-        return self._found.total
+        return self._candidates.total
 
     def write(self, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the (left, right) ordinals of the candidates of slots first…last-1."""
-        left, right = self._found.write(first, last)
+        left, right = self._candidates.write(first, last)
         with self._stats.step("gathering"):
             slots = np.repeat(np.arange(first, last), self.counts[first:last])
             stored = np.where(self.by_left()[slots], right, left)

@@ -57,27 +57,27 @@ class DividedIndex(Index):
         """Begin to answer a batch, a task for each worker, see `Index`. All probes are answered, whichever is first."""
         self.divide()
         _ = batch.probes  # all workers need them
-        found: dict[int, Found] = {}
+        answers: dict[int, Found] = {}
 
         def task(worker: int) -> Callable[[], None]:
             def run() -> None:
-                found[worker] = self.ask(worker, batch, request)
+                answers[worker] = self.ask(worker, batch, request)
 
             return run
 
         workers = range(self.workers)
         return Probing(
             [task(worker) for worker in workers],
-            lambda: Answer(ranges=FoundByWorkers(len(batch), [found[worker] for worker in workers])),
+            lambda: Answer(ranges=FoundByWorkers(len(batch), [answers[worker] for worker in workers])),
         )
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
         """Answer a batch by counts, see `Index`."""
         probing = self.probe(batch, Request(0, max(len(batch), 1), counts=False, only_counts=False, workers=workers))
         workers.run(list(probing.tasks))
-        found = probing.answer().ranges
-        assert found is not None  # noqa: S101 - as `probe` answers
-        return found
+        ranges = probing.answer().ranges
+        assert ranges is not None  # noqa: S101 - as `probe` answers
+        return ranges
 
 
 class DividedList(DividedIndex):
@@ -170,7 +170,7 @@ class GuardedFound:
 
     Parameters
     ----------
-    found : Filled
+    answer : Filled
     lock : Lock
         Held by whoever probes the index.
     """
@@ -182,13 +182,13 @@ class GuardedFound:
     """As of `FoundByWorkers`."""
     divisible = False
 
-    def __init__(self, found: Filled, lock: Lock) -> None:
-        self._found, self._lock = found, lock
-        self.counts: NDArray[np.int64] = found.counts
+    def __init__(self, answer: Filled, lock: Lock) -> None:
+        self._answer, self._lock = answer, lock
+        self.counts: NDArray[np.int64] = answer.counts
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
         with self._lock:
-            self._found.fill(first, last, places, probes, stored)
+            self._answer.fill(first, last, places, probes, stored)

@@ -36,7 +36,7 @@ ALONE = Workers(1)
 """A worker is one thread."""
 
 EACH = 2
-"""Basic windows for each worker: every probe is asked in all of them, so there are as few as still spread the load."""
+"""Basic windows for each worker: every probe looks in all of them, so there are as few as still spread the load."""
 
 FEWEST_ROWS = 1 << 10
 """Rows of a basic window, unless it was set: smaller ones cost more to ask than to search."""

@@ -111,7 +111,7 @@ class Pointers:
             self.remove()
 
     def divide(self, workers: int) -> None:
-        """Divide the basic windows anew, among so many workers. O(workers), as basic windows have numbers."""
+        """Divide the basic windows again, among so many workers. O(workers), as basic windows have numbers."""
         each, more = divmod(self.windows, workers)
         self.counts = [each + (worker < more) for worker in range(workers)]
         newest = self.first + self.windows - 1

@@ -194,13 +194,13 @@ class CoresIndex(Index):
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
         """Begin to answer a batch, a task for each core, see `Index`. All probes are answered, whichever is first."""
         _ = batch.probes  # all cores need them
-        found: dict[Region, FoundInCore] = {}
+        answers: dict[Region, FoundInCore] = {}
 
         def run(region: Region) -> None:
-            found[region] = region.process(batch, request)
+            answers[region] = region.process(batch, request)
 
         def answer() -> Answer:
-            parts = [found[region] for region in self.regions]
+            parts = [answers[region] for region in self.regions]
             return Answer(ranges=FoundInCores(parts, request.workers, self.fan_in))
 
         return Probing([partial(run, region) for region in self.regions], answer)

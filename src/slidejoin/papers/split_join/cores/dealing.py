@@ -53,7 +53,7 @@ def core_probes(batch: ProbeBatch, core: int, cores: int, least: int = 0) -> tup
     """Return the probes as a core sees them, and whether their view shows no row too many.
 
     A view can say that of each window's last rows so many are seen; where a core's share of them varies, or where only
-    ordinals from `least` on are asked for, it shows more than `ProbeBatch.probes` does.
+    ordinals from `least` on are requested, it shows more than `ProbeBatch.probes` does.
     """
     whole, window = batch.probes, batch.view
     first = whole.seen_from if least == 0 else np.maximum(whole.seen_from, least)

@@ -42,17 +42,17 @@ class Unseen:
         self._seen_from = seen_from
 
     def drop(self, branch: int, begin: int, end: int, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> int:  # noqa: ARG002 - as `Earlier`
-        """Drop them from what was found for probes begin…end-1; return how many rows are left."""
+        """Drop them from the rows of probes begin…end-1; return how many rows are left."""
         left = drop_unseen(self._seen_from, begin, end, rows, counts)
         return int(left)
 
 
 class FoundInCore:
-    """What one core found; pairs are written with the ordinals of the stream.
+    """The answer of one core; pairs are written with the ordinals of the stream.
 
     Parameters
     ----------
-    found : Found or BranchRows
+    answer : Found or BranchRows
         With the core's own numbers of rows.
     core, cores : int
         Which of how many.
@@ -65,15 +65,15 @@ class FoundInCore:
     """The rows of a core are not contiguous in the stream."""
     divisible = False
 
-    def __init__(self, found: Found | BranchRows, core: int, cores: int) -> None:
-        self._found, self._core, self._cores = found, core, cores
-        self.counts: NDArray[np.int64] = found.counts
+    def __init__(self, answer: Found | BranchRows, core: int, cores: int) -> None:
+        self._answer, self._core, self._cores = answer, core, cores
+        self.counts: NDArray[np.int64] = answer.counts
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
-        self._found.fill(first, last, places, probes, stored)
+        self._answer.fill(first, last, places, probes, stored)
         number_rows(places, self.counts, first, last, self._cores, self._core, stored)
 
 
@@ -101,7 +101,7 @@ def found_in_core(
 ) -> FoundInCore:
     """Answer a batch by the index of one core; with `exact` its view shows no row too many."""
     if not exact:
-        # Rows that are not seen can be told apart only where they are listed.
+        # Rows that are not seen can be dropped only where they are listed.
         request = request._replace(only_counts=False)
     probing = index.probe(batch, request)
     for task in probing.tasks:
@@ -117,12 +117,12 @@ def found_in_core(
 
 
 class ListedInCore:
-    """What one core found, in memory of its own: the core may take further rows before the pairs are written.
+    """The answer of one core, in memory of its own: the core may take further rows before the pairs are written.
 
     Parameters
     ----------
-    found : FoundInCore
-        What the core has just found.
+    answer : FoundInCore
+        What the core has just answered.
     batch : ProbeBatch
         The probes.
     only_counts : bool
@@ -136,12 +136,12 @@ class ListedInCore:
     """Rows are listed."""
     divisible = False
 
-    def __init__(self, found: FoundInCore, batch: ProbeBatch, *, only_counts: bool) -> None:
-        self.counts: NDArray[np.int64] = found.counts
+    def __init__(self, answer: FoundInCore, batch: ProbeBatch, *, only_counts: bool) -> None:
+        self.counts: NDArray[np.int64] = answer.counts
         self._ordinals = np.arange(batch.first, batch.first + len(batch))
         self._rows: NDArray[np.int64] = np.empty(0 if only_counts else int(self.counts.sum()), np.int64)
         if self._rows.size:
-            found.fill(0, len(batch), np.cumsum(self.counts) - self.counts, np.empty_like(self._rows), self._rows)
+            answer.fill(0, len(batch), np.cumsum(self.counts) - self.counts, np.empty_like(self._rows), self._rows)
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
@@ -208,7 +208,7 @@ class GatheringTree:
 
 
 class FoundInCores:
-    """What all cores found, merged: probes in order, of each the rows of one core after the other.
+    """The answers of all cores, merged: probes in order, of each the rows of one core after the other.
 
     Parameters
     ----------
