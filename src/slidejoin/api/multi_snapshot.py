@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from slidejoin.api.pending import MultiPending
 from slidejoin.api.snapshot_format import (
+    check_schema,
+    check_times,
     ordinals_of,
     read_snapshot,
     table_to_bytes,
@@ -203,10 +205,7 @@ def _load_windows(state: MultiState, header: StoredValue, tables: list[pa.Table]
 
 def _check_rows(spec: MultiSpec, stream: str, table: pa.Table, schema: pa.Schema) -> None:
     """Check the columns of a stream's rows, and that each has an event time where the windows are of time."""
-    if table.schema != schema:
-        msg = f"the schema of the rows of {stream!r} differs from the join's"
-        raise StateError(msg)
+    check_schema(f"rows of {stream!r}", table, schema)
     window = spec.windows[spec.streams.index(stream)]
-    if isinstance(window, TimeWindow) and (missing := table.column(window.right_on).null_count):
-        msg = f"{missing} of the rows of {stream!r} have no event time in {window.right_on!r}"
-        raise StateError(msg)
+    if isinstance(window, TimeWindow):
+        check_times(table, window.right_on, f"rows of {stream!r}")

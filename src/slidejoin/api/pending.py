@@ -21,7 +21,7 @@ from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 from slidejoin.spec.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -103,8 +103,7 @@ class PendingRows:
         if self.side is None or self._leaves_behind:
             return
         if isinstance(window, CountWindow):
-            while self.tables and self._rows - self.tables[0].num_rows >= window.size(self.side) + window.slide:
-                oldest = self.tables.pop(0)
+            for oldest in _left_behind(self.tables, self._rows, window.size(self.side) + window.slide):
                 self.dropped += oldest.num_rows
                 self._rows -= oldest.num_rows
                 self.nbytes -= oldest.nbytes
@@ -209,6 +208,13 @@ class PendingRows:
         return [name for name in wanted if name in schema.names]
 
 
+def _left_behind(tables: list[pa.Table], rows: int, most: int) -> Iterator[pa.Table]:
+    """Take the oldest of batches with so many rows away, and yield them, as long as `most` rows remain."""
+    while tables and rows - tables[0].num_rows >= most:
+        rows -= tables[0].num_rows
+        yield tables.pop(0)
+
+
 def with_nothing(rows: pa.Table, aggregate: Aggregate) -> pa.Table:
     """Return left rows with their aggregates over no pairs; the types of most follow from the right schema."""
     for one in aggregate.functions:
@@ -306,10 +312,9 @@ class MultiPending:
         """Keep no more than a count window can show, in whole batches."""
         held = self.tables[stream]
         if isinstance(window, CountWindow):
-            most, rows = window.right + window.slide, sum(table.num_rows for table in held)
-            while rows - held[0].num_rows >= most:
-                rows -= held[0].num_rows
-                self.dropped[stream] = self.dropped.get(stream, 0) + held.pop(0).num_rows
+            rows = sum(table.num_rows for table in held)
+            for oldest in _left_behind(held, rows, window.right + window.slide):
+                self.dropped[stream] = self.dropped.get(stream, 0) + oldest.num_rows
 
     def check_names(self, stream: str, schema: pa.Schema) -> None:
         """Check that a stream has the columns that the predicate, its window and the selection name.

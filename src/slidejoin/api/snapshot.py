@@ -12,6 +12,8 @@ import pyarrow as pa
 from slidejoin.api.changes import changed, log_missing, without_gone
 from slidejoin.api.pending import PendingRows
 from slidejoin.api.snapshot_format import (
+    check_schema,
+    check_times,
     ordinals_of,
     read_snapshot,
     table_to_bytes,
@@ -220,7 +222,7 @@ def _load(
     if state.late is not None:
         late = {side: tables.pop(0) for side in SIDES if side in state.schemas}
         for side, table in late.items():
-            _check_schema(f"late {side} rows", table, state.schemas[side])
+            check_schema(f"late {side} rows", table, state.schemas[side])
         state.late.add(late)
     state.finished = header["finished"].flag()
     if header["planned"].flag():
@@ -252,7 +254,7 @@ def _load_windows(
             if lacking:
                 raise _lacking(side, lacking, table.schema.names, config)
             table = table.select(kept.names)  # noqa: PLW2901 - the same rows
-        _check_schema(f"{side} rows", table, kept)
+        check_schema(f"{side} rows", table, kept)
         rows[side] = (table, *_ordinals(header, side, table.num_rows))
         _check_rows(saved, plan, side, rows[side], operator.clock)
     if config.self_join and rows["left"][1:] != rows["right"][1:]:
@@ -287,13 +289,13 @@ def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table],
         raise StateError(msg)
     waiting.check_names(side, state.schemas[side])
     for table in tables:
-        _check_schema(f"{side} rows", table, state.schemas[side])
+        check_schema(f"{side} rows", table, state.schemas[side])
     if isinstance(saved.window, CountWindow):
         rows = sum(table.num_rows for table in tables)
         _check_counted(saved, saved.window, side, waiting.dropped, rows, waiting.dropped + rows)
     else:
         for table in tables:
-            _check_times(table, saved.window.on(side), f"{side} rows")
+            check_times(table, saved.window.on(side), f"{side} rows")
     waiting.keep(tables)
     if config is saved:
         return
@@ -308,19 +310,6 @@ def _lacking(side: Side, lacking: list[str], known: list[str], config: JoinSpec)
         f"select= needs {wanted}, which the snapshot does not hold: of the {side} rows it has {held}, the columns that "
         "the former select= and the predicate need. Choose among these, or create a new StreamJoin"
     )
-
-
-def _check_schema(what: str, table: pa.Table, schema: pa.Schema) -> None:
-    if table.schema != schema:
-        msg = f"the schema of the {what} differs from the join's"
-        raise StateError(msg)
-
-
-def _check_times(table: pa.Table, name: str, what: str) -> None:
-    """Check that rows in a window have event times: those that have none are never in one."""
-    if missing := table.column(name).null_count:
-        msg = f"{missing} of the {what} have no event time in {name!r}"
-        raise StateError(msg)
 
 
 def _check_counted(config: JoinSpec, window: CountWindow, side: Side, first: int, rows: int, seen: int) -> None:
@@ -339,7 +328,7 @@ def _check_rows(config: JoinSpec, plan: Plan, side: Side, rows: LoadedRows, cloc
         _check_counted(config, window, side, stretches[0][0] if stretches else seen, table.num_rows, seen)
         return
     name = window.on(side)
-    _check_times(table, name, f"{side} rows")
+    check_times(table, name, f"{side} rows")
     newest = plan.scope.times(side, by_name(table))
     if newest is None or not newest.size:
         return

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT",
+    "check_schema",
+    "check_times",
     "ordinals_of",
     "read_snapshot",
     "table_to_bytes",
@@ -175,4 +177,30 @@ def check_ordinals(what: str, rows: int, found: Sequence[tuple[int, int]], seen:
     if not known or any(end > start for end, start in zip(ends, starts, strict=True)):
         shown = f"{found[:3]}{' …' if len(found) > 3 else ''}"  # noqa: PLR2004 - enough to recognise them
         msg = f"{what} cannot have the ordinals {shown} out of {seen}"
+        raise StateError(msg)
+
+
+def check_schema(what: str, table: pa.Table, schema: pa.Schema) -> None:
+    """Check that a table of a snapshot has the columns that the join says.
+
+    Raises
+    ------
+    StateError
+        If it has others; `what` names its rows.
+    """
+    if table.schema != schema:
+        msg = f"the schema of the {what} differs from the join's"
+        raise StateError(msg)
+
+
+def check_times(table: pa.Table, name: str, what: str) -> None:
+    """Check that rows in a window have event times: those that have none are never in one.
+
+    Raises
+    ------
+    StateError
+        If some have none; `what` names the rows.
+    """
+    if missing := table.column(name).null_count:
+        msg = f"{missing} of the {what} have no event time in {name!r}"
         raise StateError(msg)
