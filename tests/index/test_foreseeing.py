@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.index.cells.band_cells import Axis, BandCells
-from slidejoin.index.cells.growth import cells_growth, new_cells, widens
+from slidejoin.index.cells.layout import cells_growth, new_cells, widens
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run, runs_growth
 from tests.law.checks import examples

@@ -15,8 +15,7 @@ from slidejoin.errors import PredicateError
 from slidejoin.index.factory import mapped, sealed
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.planar.answers import FoundInBoxes, count_whole
-from slidejoin.index.planar.lines import Reached, lines_of
+from slidejoin.index.planar.answers import FoundInBoxes, Reached, count_whole, lines_of
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarMerge, PlanarRun, build_planar
 from slidejoin.index.probe import Probes

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answer import Answer, FoundPositions, joined
-from slidejoin.index.cells.growth import cells_growth, new_cells, widens
 from slidejoin.index.cells.kernels.placing import (
     BUCKETS,
     CURSOR,
@@ -31,7 +30,15 @@ from slidejoin.index.cells.kernels.placing import (
 )
 from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
 from slidejoin.index.cells.kernels.table import LINES, LINK, NEWEST, SLOTS, WORDS, insert_cells, sweep_cells
-from slidejoin.index.cells.layout import BYTES_A_ROW, ROWS_A_BUCKET, draw_multiplier, larger_pool
+from slidejoin.index.cells.layout import (
+    BYTES_A_ROW,
+    ROWS_A_BUCKET,
+    cells_growth,
+    draw_multiplier,
+    larger_pool,
+    new_cells,
+    widens,
+)
 from slidejoin.index.kernels.weaving import check_found
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.ordinal_ring import OrdinalRing
@@ -445,7 +452,7 @@ class BandCells(Index):
         return new
 
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:
-        """Return by how many bytes these rows make the table grow at most, see `slidejoin.index.cells.growth`.
+        """Return by how many bytes these rows make the table grow at most, see `slidejoin.index.cells.layout`.
 
         A rebuilt table counts whole, because the old one exists until the new one is done.
         """

@@ -20,8 +20,7 @@ import numpy as np
 from slidejoin.index.answer import Answer
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.parallel_search import by_and_by
-from slidejoin.index.planar.answers import NONE_YOUNG, CountedBoxes, FoundInBoxes, count_whole
-from slidejoin.index.planar.lines import Lines, Reached, lines_of
+from slidejoin.index.planar.answers import NONE_YOUNG, CountedBoxes, FoundInBoxes, Lines, Reached, count_whole, lines_of
 from slidejoin.index.planar.newest import Collected, Newest, Young, prepared
 from slidejoin.index.planar.run import PlanarMerge, PlanarRun
 from slidejoin.index.protocol import Index, Probing

@@ -63,7 +63,7 @@ def walk_together(
     threads: int,
     task_size: int,
 ) -> tuple[int, int, NDArray[np.int64]]:
-    """Answer probes task by task, see `index.structure.Structure.walk` and `papers.pim_tree.kernels.pim_tree`.
+    """Answer probes task by task, see `papers.structure.Structure.walk` and `papers.pim_tree.kernels.pim_tree`.
 
     Returns what `walk` does, and the nanoseconds of all threads together for searches and scans, (2,) int64.
     """

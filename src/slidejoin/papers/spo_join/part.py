@@ -111,5 +111,5 @@ class Part(Protocol):
     def walk(
         self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Find the rows of probes begin…end-1 until the room is full, see `index.structure.Structure.walk`."""
+        """Find the rows of probes begin…end-1 until the room is full, see `papers.structure.Structure.walk`."""
         ...

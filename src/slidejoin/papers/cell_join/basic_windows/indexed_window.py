@@ -1,8 +1,8 @@
 """CellJoin's window with an index for each basic window: each worker searches those of its own.
 
-The paper's workers scan. Any index finds the same rows: a basic window is then as many rows as one index holds, rows
-come into the newest one, and whole ones leave, so that pointers divide them as they divide basic windows that are
-scanned. Hash buckets are divided each by pointers of its own, see `papers.cell_join.basic_windows.hashed_window`.
+The paper's workers scan. Any index returns the same rows: a basic window is then as many rows as one index holds, rows
+are inserted into the newest one, and whole ones expire, so that pointers divide them as they divide basic windows that
+are scanned. Hash buckets are divided each by pointers of its own, see `papers.cell_join.hash_buckets`.
 """
 
 from __future__ import annotations
