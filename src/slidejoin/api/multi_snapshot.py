@@ -44,7 +44,7 @@ class MultiState:
     Attributes
     ----------
     spec : MultiSpec
-        What was asked for.
+        The options that were given.
     schemas : dict
         Schemas of the streams that are known.
     operator : MultiOperator or None

@@ -50,7 +50,7 @@ TOGETHER = 512
 """Sampled rows that are joined by one push."""
 
 RING = 1 << 20
-"""Sampled rows whose fate is kept: a pair whose rows are farther apart does not count."""
+"""Sampled rows whose fate is stored: a pair whose rows are farther apart does not count."""
 
 PRIOR = 30
 """Sampled pairs that weigh as much as the assumption that rows are dropped independently."""

@@ -58,7 +58,7 @@ class JoinState:
     Attributes
     ----------
     config : JoinSpec
-        What was asked for.
+        The options that were given.
     schemas : dict
         Schemas of the sides that are known.
     operator : JoinOperator or None
@@ -200,7 +200,7 @@ def load(
         tables = tables_of(parts[:behind])
     config = changed(saved, changes or {})
     check_topology(config)
-    # The predicate was planned before; that it cannot be now is because it does not suit what is asked for now.
+    # The predicate was planned before; that it cannot be now is because it does not suit the present options.
     mine = (PredicateError,) if algorithm != "auto" or config is not saved else ()
     # Errors of the user's clock are no errors of the snapshot.
     now = 0.0 if config.idle_timeout is None else (config.wall_clock or monotonic)()

@@ -6,7 +6,7 @@ Layout, integers little-endian::
 
 The first part is the header. Keys and runs are not stored: they are computed again from the rows. Ordinals are stored,
 as ranges of consecutive ones, since rows of a time window may expire from the middle. Format 1 stored the first ordinal
-alone. Late rows that are kept come behind the schemas. Of nearest matches and aggregates there are tables of what rows
+alone. Stored late rows come behind the schemas. Of nearest matches and aggregates there are tables of what rows
 that wait have seen, see `operator.deferred`. Of joins that are not inner the last parts are bits: which rows of a side
 have a match. Formats 1 and 2 had none of these.
 """

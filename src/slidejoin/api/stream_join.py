@@ -69,7 +69,7 @@ class StreamJoin(SharedJoin):
         One row for each pair; or one row for each arriving row with the number of pairs that it produced, which are
         then never enumerated; or for each pair the ordinals of its rows, two int64 columns ``left`` and ``right``: the
         rows of a side that count (neither late nor without event time) are numbered from 0 in arrival order.
-        With an `Aggregate`, one row for each left row with aggregates over its pairs, put out as the row leaves.
+        With an `Aggregate`, one row for each left row with aggregates over its pairs, emitted as the row expires.
     order : {"probe", "strict", "none"}
         Pairs grouped by the row that produced them, in arrival order; the same with each group in order of the stored
         rows' arrival; no promise.
@@ -89,7 +89,7 @@ class StreamJoin(SharedJoin):
     threads : int, optional
         Threads to use; default one for each core, up to four. More seldom make a join faster.
     memory_limit : int, optional
-        Bytes of rows and index, late rows that are kept included; a push that would pass them is refused. Not covered
+        Bytes of rows and index, stored late rows included; a push that would pass them is refused. Not covered
         are batches while they are read, what a push returns (see `push_iter`), and what kernels take while they run.
     late : {"drop", "emit"}
         Whether the late rows of a time window, and rows without event time, are dropped; or kept until `late_rows`
@@ -100,7 +100,7 @@ class StreamJoin(SharedJoin):
     wall_clock : callable, optional
         Returns the seconds of the wall clock, for `idle_timeout`; default `time.monotonic`.
     keep : Nearest, optional
-        Keep of each left row's pairs only the nearest ones: an as-of join. They are put out as the row leaves.
+        Keep of each left row's pairs only the nearest ones: an as-of join. They are emitted as the row expires.
     schemas : pair of pyarrow.Schema, optional
         The schemas of both sides (of a self-join: of its rows, twice). With them everything is checked here; without,
         names when the first batch of each side comes, types when both sides have had one. Give them where a first batch

@@ -42,7 +42,7 @@ def _main(given: list[str], stop: Event | None, *, leaving: bool) -> NoReturn:
         sys.stdout.write(f"slidejoin {__version__}\n")
         sys.exit(0)
     try:
-        from slidejoin.cli.app import app  # noqa: PLC0415 - typer and rich may be missing, which is told below
+        from slidejoin.cli.app import app  # noqa: PLC0415 - typer and rich may be missing, which is reported below
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         if name not in {"typer", "rich"}:

@@ -55,7 +55,7 @@ class RunFolder:
         self._logs.append(log)
 
     def remove(self) -> None:
-        """Remove everything but logs to be kept."""
+        """Remove everything but logs that are to stay."""
         if os.getpid() != self._owner:  # a fork of it
             return
         if not self._logs:

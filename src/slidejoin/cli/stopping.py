@@ -23,7 +23,7 @@ GRACE = 0.5
 
 
 class Stopped(BaseException):
-    """A job was asked to stop before it had a query that could be stopped; no error of anything."""
+    """A job had to stop before it had a query that could be stopped; no error of anything."""
 
 
 @contextmanager
@@ -50,19 +50,19 @@ def stop_signals(*, leaving: bool = False) -> Iterator[Event]:
 def interruptible(function: Callable[[], T], stop: Event, end: Callable[[], object]) -> T:
     """Call a function that takes long, in a thread, so that it can be given up; return or raise what it does.
 
-    If it returns although a stop was asked for, it was too late to give it up.
+    If it returns although a stop was requested, it was too late to give it up.
 
     PySpark sets a handler of its own for SIGINT where it starts in the main thread, but not in another one.
 
     Parameters
     ----------
     end : callable
-        Makes the function end soon. It is called after a stop has been asked for, until the function has ended.
+        Makes the function end soon. It is called after a stop has been requested, until the function has ended.
 
     Raises
     ------
     Stopped
-        If a stop was asked for and the function has failed.
+        If a stop was requested and the function has failed.
     """
     returned: list[T] = []
     raised: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Writing a job file: its lines, and beside them the values that it must have when it is read.
+"""Writing a job file: its lines, and the values that it must have when it is read.
 
 Names of columns and files come from somebody else's files. What is written is read back before anyone gets it.
 """

@@ -1,4 +1,4 @@
-"""Composite keys: several equalities, and a range beside them, as one int64.
+"""Composite keys: several equalities, and perhaps a range, as one int64.
 
 ::
 
@@ -8,7 +8,7 @@
 
 All rows that are equal in all equalities, a group, lie side by side, in the order of the range's key, so that a range
 within a group is a range of composite keys. How many bits each part needs follows from the values that have come; a
-value that has no room makes a wider layout necessary, and rows are inserted anew. Where all parts have room the key
+value that has no room makes a wider layout necessary, and rows are inserted again. Where all parts have room the key
 says everything. Where they have not, equalities are hashed and the lowest bits of the range's key are left out: then
 ranges hold every row that can match, and those parts are compared once more, as further dimensions.
 """
@@ -43,7 +43,7 @@ BITS = 63
 """Bits of a composite key: keys are never negative."""
 
 MOST_GROUP_BITS = 31
-"""Bits of a group beside a range: hashes of so many bits tell 2**20 groups apart, all but one in 2000."""
+"""Bits of a group in a key with a range: hashes of so many bits tell 2**20 groups apart, all but one in 2000."""
 
 SPARE = 8
 """Bits that a range in sorted runs has beyond that, if there are so many left: times go on, and each wider layout moves

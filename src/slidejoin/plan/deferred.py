@@ -1,4 +1,4 @@
-"""What is put out of a left row as it leaves: its nearest pairs, or aggregates of all, bound to the schemas."""
+"""What is emitted of a left row as it expires: its nearest pairs, or aggregates of all, bound to the schemas."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NearestRule:
     k : int
         Pairs that stay.
     outer : bool
-        Whether a left row without a pair is put out, too.
+        Whether a left row without a pair is emitted, too.
     distance : Node
         ``abs(left - right)``.
     below, equal : Node
@@ -73,7 +73,7 @@ class NearestRule:
 
     @property
     def fields(self) -> None:
-        """Columns of the output beside those of a pair: none."""
+        """Columns of the output in addition to those of a pair: none."""
         return
 
     def orders(self, term: object) -> bool:

@@ -153,7 +153,7 @@ def explained_terms(
 def warn_without_index(config: JoinSpec, bound: BoundPredicate, limit: str | None = None) -> None:
     """Warn with `NoIndexWarning` if pairs are filtered and nothing says which rows can be pairs.
 
-    In a window of time, rows near in time can. A join of all rows with all rows, without a filter, was asked for.
+    In a window of time, rows near in time can. A join of all rows with all rows, without a filter, needs no index.
     `limit` is which limit of planning was met, see `Plan`.
     """
     if bound.terms or bound.never or not bound.residual or not isinstance(config.window, CountWindow):

@@ -50,7 +50,7 @@ class TermKeys(NamedTuple):
     branches: tuple[TermKeys, ...] = ()
 
     def extent(self, term: int) -> Extent | None:
-        """Return the smallest and the largest key of a term; None if no row is kept."""
+        """Return the smallest and the largest key of a term; None if no row can match."""
         values = self.values[term]
         values = values if self.kept is None else values[self.kept]
         return (int(values.min()), int(values.max())) if values.size else None

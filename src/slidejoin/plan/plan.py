@@ -111,7 +111,7 @@ class StoredColumns:
             codes = {coded: name for one in sides[side] for coded, name in bound.codes[one].items()}
             # A batch needs a column to have a number of rows at all.
             names = [name for name in schema.names if name in needed or name in codes.values()] or schema.names[:1]
-            # Late rows are kept with all of their columns.
+            # Late rows are stored with all of their columns.
             check_holdable(side, schema, schema.names if config.late == "emit" else names)
             saved = held_schema(pa.schema([schema.field(name) for name in names]))
             # Codes become texts again where these are plain bytes.
@@ -202,7 +202,7 @@ class Plan:
     columns : dict from side to StoredColumns
         What the windows hold.
     rule : DeferredRule or None
-        What is put out of a left row as it leaves; None if pairs are put out as they are found.
+        What is emitted of a left row as it expires; None if pairs are emitted at once.
     limit : str or None
         Which limit of planning was met, in words; None if none was.
     """
@@ -430,7 +430,7 @@ def make_plan(
     scope : Scope, optional
         Another scope than that of the window: of a step of a join of many streams.
     rule : DeferredRule, optional
-        What is put out of a left row as it leaves.
+        What is emitted of a left row as it expires.
     everything : bool
         Whether windows keep all columns that are given, also those that are neither output nor compared.
 

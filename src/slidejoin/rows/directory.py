@@ -125,7 +125,7 @@ class Directory:
         return True not in self._marked
 
     def has_nulls(self, number: int) -> bool:
-        """Whether that column has had NULLs since all addresses were entered anew."""
+        """Whether that column has had NULLs since all addresses were entered again."""
         return self._marked[number]
 
     def marks_of(self, number: int) -> NDArray[np.int64] | None:

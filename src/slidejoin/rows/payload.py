@@ -94,7 +94,7 @@ class Payload:
         self._no_nulls = (None,) * len(self._fixed)
         self._number = {column.name: number for number, column in enumerate(self._fixed)}
         self._others = [name for name in schema.names if name not in self._number]
-        # Of rows that have no column but those of records no table is kept; of rows without any their number is in one.
+        # Rows that have no column but those of records need no table; of rows without any their number is in one.
         self.keeps_pieces = bool(self._others) or not self._fixed
         self._width = self._records.dtype.itemsize
         self._stage: NDArray[np.int64] | None = None
@@ -108,12 +108,12 @@ class Payload:
         self._known: dict[tuple[str, ...], WantedColumns] = {}
         self._other_bytes = self._long_bytes = 0
         self.rows = 0
-        """Rows kept."""
+        """Rows stored."""
 
     # -- coming --------------------------------------------------------------------------------------------------
 
     def append(self, piece: Piece, live_rows: int) -> None:
-        """Add the newest rows; `live_rows` are kept in all, by which the size of chunks is chosen."""
+        """Add the newest rows; `live_rows` are stored in all, by which the size of chunks is chosen."""
         self.append_rows(piece.base, piece.table, piece.time_max, live_rows)
 
     def append_rows(self, base: int, table: pa.Table, time_max: int | None, live_rows: int) -> None:
@@ -355,13 +355,13 @@ class Payload:
         return found
 
     def holds(self, ordinals: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which rows are kept, by their ordinals (n,) int64."""
+        """Tell which rows are stored, by their ordinals (n,) int64."""
         ends = np.array([end for first, count in self.stretches for end in (first, first + count)], np.int64)
         inside: NDArray[np.bool_] = np.searchsorted(ends, ordinals, side="right") % 2 == 1
         return inside
 
     def first(self, otherwise: int) -> int:
-        """Return the ordinal of the oldest row kept, `otherwise` if there is none."""
+        """Return the ordinal of the oldest row stored, `otherwise` if there is none."""
         return next((chunk.base for chunk in self.chunks if chunk.base < chunk.end), otherwise)
 
     # -- leaving -------------------------------------------------------------------------------------------------
@@ -415,5 +415,5 @@ class Payload:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows. Chunks have room for a few more, and up to two freed ones are kept for reuse."""
+        """Bytes of the rows. Chunks have room for a few more, and up to two freed ones stay for reuse."""
         return self.rows * self._width + self._long_bytes + self._other_bytes

@@ -139,7 +139,7 @@ SLICE = TableLimit(rows=1 << 62, nbytes=1 << 30)
 
 
 def chunked(table: pa.Table) -> bool:
-    """Tell whether some column has several chunks; asked batch by batch, which takes a tenth of the time."""
+    """Tell whether some column has several chunks; looked at batch by batch, which takes a tenth of the time."""
     return len(table.to_batches()) > 1
 
 

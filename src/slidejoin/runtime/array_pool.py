@@ -56,7 +56,7 @@ class _Loan:
 class ArrayPool:
     """A pool of arrays of one type, which return to it by themselves.
 
-    Up to `kept` arrays of any size are kept idle, and more while all are small. Safe to use from
+    Up to `kept` arrays of any size stay idle, and more while all are small. Safe to use from
     several threads at once.
 
     Examples

@@ -44,13 +44,13 @@ class MultiLayout:
         return [name for owner, name, _ in self.columns if owner == stream]
 
     def combinations(self, tables: Mapping[int, pa.Table], rows: int) -> pa.Table:
-        """Put gathered columns of all streams beside each other; a row is a combination."""
+        """Put gathered columns of all streams side by side; a row is a combination."""
         return self._table([tables[stream].column(name) for stream, name, _ in self.columns], rows)
 
     def counts(
         self, streams: pa.Array[Any], columns: Sequence[pa.ChunkedArray[Any]], counts: pa.Array[Any]
     ) -> pa.Table:
-        """Put numbers of combinations beside arrivals: the stream of each, the columns of all, its number."""
+        """Put numbers of combinations next to arrivals: the stream of each, the columns of all, its number."""
         return self._table([pa.chunked_array([streams]), *columns, pa.chunked_array([counts])], len(counts))
 
     def _table(self, arrays: list[pa.ChunkedArray[Any]], rows: int) -> pa.Table:

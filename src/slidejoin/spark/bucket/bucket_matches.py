@@ -1,7 +1,7 @@
 """Which rows of a bucket have matched, and what a join type makes of the pairs that a micro-batch finds.
 
 A row is known by its place: first come the rows of the state, segment after segment, then those that arrive. The
-operator joins as for an inner join, and outputs the places of each pair's rows beside its columns::
+operator joins as for an inner join, and outputs the places of each pair's rows next to its columns::
 
     segments   0 … 4      5 … 8          bits     1 0 0 1 0   1 1 0 1     of the state
     arrivals                    9 … 11                              0 0 0  of this micro-batch

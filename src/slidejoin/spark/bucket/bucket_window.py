@@ -155,7 +155,7 @@ class BucketWindow:
             yield from self._departing_of(stream, payload, known)
         entries = self.manifest.entries[stream]
         segments = [self._settled(stream, segment) for segment in segments if segment.entry in entries]
-        # Of a micro-batch larger than a count window only the end is kept.
+        # Of a micro-batch larger than a count window only the end is stored.
         payload, known = live_rows(self.plan, stream, payload, known, oldest)
         if payload.num_rows:
             entry = self.state.write(payload, stream, 0, time_max(self.plan, stream, payload))

@@ -1,6 +1,6 @@
 """Summing the counts of a row over several buckets: one output row for each input row.
 
-Each copy of a row has counted its pairs in its bucket. One copy is at home: its output row is kept, and the counts of
+Each copy of a row has counted its pairs in its bucket. One copy is at home: its output row stays, and the counts of
 the others are added to it, within the same micro-batch. Counts are sent as blocks, like rows before the join.
 """
 

@@ -92,7 +92,7 @@ def output_once(
     home : int
         Its id, which is one of a bucket.
     batch : int or None
-        Number of the micro-batch; None for static frames, of which nothing is kept.
+        Number of the micro-batch; None for static frames, of which nothing is stored.
     """
     room = Room(spec, home)
     rows, oldest = _received(spec, room.counted(frames))

@@ -103,7 +103,7 @@ class Room:
             yield frame
 
     def check(self, manifest: Manifest | None) -> None:
-        """Check whether the rows that have arrived fit beside the stored ones.
+        """Check whether the rows that have arrived fit in with the stored ones.
 
         Raises
         ------

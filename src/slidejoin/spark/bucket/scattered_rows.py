@@ -54,7 +54,7 @@ def known_frames(
     Parameters
     ----------
     result, alone : pyarrow.Table
-        Rows that are at home here and have found no partner: as result rows, and as they are kept.
+        Rows that are at home here and have found no partner: as result rows, and as they are stored.
     elsewhere : pyarrow.Table
         The ids of rows that have found a partner here and are at home elsewhere.
     """

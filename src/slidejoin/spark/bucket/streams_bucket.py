@@ -60,7 +60,7 @@ def streams_bucket(
     batch: int | None,
     figures: Figures,
 ) -> Iterator[pd.DataFrame]:
-    """Join what one micro-batch brought to a bucket with what the bucket has kept; see `join_bucket`."""
+    """Join what one micro-batch brought to a bucket with what the bucket has stored; see `join_bucket`."""
     now = perf_counter()
     plan, room = streams_plan_of(spec), Room(spec, bucket)
     rows = _opened(spec, room.counted(frames))
@@ -103,7 +103,7 @@ def streams_bucket(
         kept.expire(after)
     for number in plan.streams:
         kept.merge(number, after)
-    # Files of the previous manifest are kept for one more version: an attempt at it may still be running.
+    # Files of the previous manifest stay for one more version: an attempt at it may still be running.
     kept.cache.keep_only({*manifest.ids, *files})
     # Also if nothing has changed: a manifest that is not of the last micro-batch means lost state.
     manifest.watermark = watermark_ms

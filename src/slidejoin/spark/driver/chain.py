@@ -17,7 +17,7 @@ length of the row's stream. Let M be the match time of a partial combination, t 
 - t - t_i <= L_i, for each row i of the partial combination, is a part of the link's predicate. If t <= M, it holds
   where M - t_i <= L_i does, which earlier links have checked.
 - From the second it follows that t - M <= the largest L_i. That is the window of the left side: it says how long
-  partial combinations are kept, and leaves out nothing that the predicate would let pass.
+  partial combinations are stored, and leaves out nothing that the predicate would let pass.
 
 **Lateness.** A query has one watermark, the smallest of all inputs', and every link judges the rows of its input by the
 watermark with which the micro-batch began. So each row is late or not as in one operator. A partial combination is
@@ -56,7 +56,7 @@ __all__ = ["ChainLink", "chain_of", "chained"]
 
 COSTS = {"hash": 1, "cell": 4}
 COMPARED, CROSSED = 64, 4096
-"""What a link costs beside others, roughly: rows sent, and then rows compared."""
+"""What a link costs compared with others, roughly: rows sent, and then rows compared."""
 
 MICROSECOND = 1_000
 

@@ -118,7 +118,7 @@ class BucketInfo:
         return sum(segment.bytes for segment in self.segments)
 
     def rows(self, side: str) -> int:
-        """Return how many rows of one stream are kept."""
+        """Return how many rows of one stream are stored."""
         return sum(segment.rows for segment in self.segments if segment.side == side)
 
 
@@ -174,7 +174,7 @@ class JoinInfo:
         return SIDES if names is None else tuple(names.split(", "))
 
     def rows(self, side: str) -> int:
-        """Return how many rows of one stream are kept in all buckets, a copy in each of them counted."""
+        """Return how many rows of one stream are stored in all buckets, a copy in each of them counted."""
         return sum(bucket.rows(side) for bucket in self.buckets)
 
     def lines(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Another number of buckets for a query that is stopped: its checkpoint made anew, offline.
+"""Another number of buckets for a query that is stopped: its checkpoint is made again, offline.
 
 ::
 
@@ -102,7 +102,7 @@ def repartition_state(
         The new checkpoint, which must not exist.
     stores : int, optional
         Number of state stores, as many as buckets by default. Where the query has other stateful operators, whose
-        state cannot be divided anew, it stays as it is.
+        state cannot be divided again, it stays as it is.
     strategy : {"hash", "cell", "grid", "broadcast"}, optional
         How rows are routed from then on; as before by default. The program has to say the same.
     spread : int
@@ -116,7 +116,7 @@ def repartition_state(
     Raises
     ------
     StateError
-        If there is no such checkpoint, it is damaged, or of joins whose rows cannot be routed anew.
+        If there is no such checkpoint, it is damaged, or of joins whose rows cannot be routed again.
     SparkJoinError
         For a session, a number, or a strategy that does not fit.
     ArgumentError
@@ -234,7 +234,7 @@ def _check(made: CheckpointInfo, migration: _Migration, count: int) -> None:
 
 
 class _Migration:
-    """What all operators of one checkpoint need while they are made anew."""
+    """What all operators of one checkpoint need while they are made again."""
 
     def __init__(self, session: SparkSession, old: Path, work: Path, logs: Logs) -> None:
         self.session, self.old, self.work, self.logs = session, old, work, logs

@@ -102,7 +102,7 @@ def stream_join(
         of these that the predicate allows and that sends fewer rows than the last.
     spread : int
         With ``hash`` and ``cell``: each key or cell gets `spread` times `spread` buckets, against one that has a large
-        part of all rows. Every row is then sent and kept `spread` times.
+        part of all rows. Every row is then sent and stored `spread` times.
     partitions : int, optional
         Number of buckets, a fixed parameter of the query. Default: ``spark.sql.shuffle.partitions``.
     late : {"drop", "emit"}
@@ -311,7 +311,7 @@ def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dic
 
 
 def buckets_of(partitions: int | None, session: SparkSession) -> tuple[int, ...]:
-    """Return the ids of the buckets, as many as the user asked for.
+    """Return the ids of the buckets, as many as the user has set.
 
     Raises
     ------

@@ -31,7 +31,7 @@ STATELESS = frozenset(
 )  # fmt: skip
 """Nodes of Spark's analysed plans whose rows belong to the micro-batch that they are in. Any other node, such as
 `Aggregate`, `Distinct`, `Deduplicate` or one that a later Spark adds, is taken for a stateful operator: then no row is
-lost, and late ones may be kept for a micro-batch more. So is a node of two streams, except a union."""
+lost, and late ones may be stored for a micro-batch more. So is a node of two streams, except a union."""
 
 UNIONS = frozenset({"SequentialStreamingUnion", "Union", "WithCTE"})
 

@@ -51,7 +51,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def check_packages() -> None:
-    """Check the Python packages that the pipeline needs beside slidejoin's own.
+    """Check the Python packages that the pipeline needs in addition to slidejoin's own.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def shuffle_partitions(session: SparkSession) -> int:
 
 
 def cores(session: SparkSession) -> int | None:
-    """Return how many tasks run at once, None where that cannot be asked (Spark Connect)."""
+    """Return how many tasks run at once, None where that is not known (Spark Connect)."""
     try:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001 - Connect sessions raise one of several errors here

@@ -126,7 +126,7 @@ class SparkJoinSpec:
         Places of both sides' `ROW_ID` and of both sides' `AT_HOME` where counts are partial, of `AT_HOME` alone where
         rows have homes; else empty.
     streaming : bool
-        False for static frames: then nothing is kept between calls.
+        False for static frames: then nothing is stored between calls.
     cache : str or None
         The node's cache folder, None for the default.
     bucket_bytes : int or None

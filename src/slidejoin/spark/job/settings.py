@@ -60,7 +60,7 @@ def advised_settings(partitions: int) -> dict[str, str]:
         SHUFFLE: str(number),
         PROVIDER: ROCKSDB,
         CHANGELOG: "true",
-        # 100 versions of the state would be kept by default; a restart needs the last one.
+        # 100 versions of the state would stay by default; a restart needs the last one.
         RETAINED: "10",
         # Any other value makes Spark add up the size of all columns after each row that goes to Python, which took
         # longer than writing them. This one leaves the limit of rows, `maxRecordsPerBatch`.

@@ -45,7 +45,7 @@ class Strategy:
     name : str
         hash, cell, grid or broadcast.
     terms : tuple of int
-        Numbers of the predicate's terms that route; with cells a band, then the equalities beside it.
+        Numbers of the predicate's terms that route; with cells a band, then the equalities.
     width : int or float
         Of a cell, on the axis of the left key.
     cells : float

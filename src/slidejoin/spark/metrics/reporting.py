@@ -1,4 +1,4 @@
-"""Sending a bucket's figures from the executor to the driver, beside the result.
+"""Sending a bucket's figures from the executor to the driver, along with the result.
 
 ::
 
@@ -35,7 +35,7 @@ COLUMN = "__slidejoin_figures"
 """The extra output column of the buckets: NULL, but in one row of each, which has nothing else and is filtered out."""
 
 BATCHES_KEPT, FIGURES_KEPT = 64, 20_000
-"""Micro-batches, and figures of buckets, of all queries, kept for Spark's progress event."""
+"""Micro-batches, and figures of buckets, of all queries, stored for Spark's progress event."""
 
 _numbers = itertools.count(1)
 
@@ -69,7 +69,7 @@ class Board:
                     del self._told[key]
 
     def joins(self, query: str, batch: int) -> dict[str, list[dict[str, Any]]]:
-        """Return the figures of one micro-batch, by join; they are kept for other callers."""
+        """Return the figures of one micro-batch, by join; they stay for other callers."""
         with self._lock:
             joins = self._told.get((query, batch), {})
             return {join: list(buckets.values()) for join, buckets in joins.items()}

@@ -170,7 +170,7 @@ class Manifest:
         Raises
         ------
         StateError
-            If this bucket was told another number by the last one.
+            If this bucket got another number from the last one.
         """
         if self.batch is None:
             return
@@ -198,7 +198,7 @@ class BucketState:
     batch : int
         Number of the micro-batch.
     streams : sequence of str
-        Whose rows are kept.
+        Whose rows are stored.
     """
 
     def __init__(self, variables: Variables, bucket: int, batch: int, streams: Sequence[str] = SIDES) -> None:

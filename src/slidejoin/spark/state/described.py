@@ -1,4 +1,4 @@
-"""Rebuilding a join from its description in the state: as far as it takes to read its rows and to route them anew.
+"""Rebuilding a join from its description in the state: as far as it takes to read its rows and to route them again.
 
 A checkpoint does not have the program, but everything that must be the same for a state to be reused, see
 `SparkJoinSpec.described`. What is rebuilt has to describe itself in the same words.
@@ -116,7 +116,7 @@ def _rebuilt(described: Mapping[str, Any]) -> SparkJoinSpec:
 
 
 def _with_condition_apart(config: JoinSpec) -> Expr:
-    """Return the predicate with what nearest matches ask of a pair beside all that the user wrote, as it was made."""
+    """Return the predicate as it was made: what the user wrote as one part, before what nearest matches require."""
     on, appended = config.on, 1 + len(SIDES) * config.self_join
     if config.keep is None or not isinstance(on, And) or len(on.parts) < appended + 2:
         return on

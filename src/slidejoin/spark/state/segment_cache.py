@@ -1,6 +1,6 @@
 """A cache of sorted segments in files on the node: disposable, and verified before use.
 
-A Python worker is not tied to a bucket and exits when it is idle, so sorted runs are kept in files beside the state,
+A Python worker is not tied to a bucket and exits when it is idle, so sorted runs are stored in files next to the state,
 one for each segment, and memory-mapped by the next worker that needs them. A segment's id is random and belongs to one
 attempt, so a file can be unneeded but never out of date. Missing, truncated or altered files are rebuilt from the
 state; failures to write are ignored.

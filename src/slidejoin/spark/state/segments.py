@@ -70,7 +70,7 @@ MOST_LEVELS, MOST_BYTES = 1 << 10, 1 << 42
 """Of a segment: it is read and removed part by part, each of them 4 MiB."""
 
 LAYOUT, DISTANCES = "layout", "distances"
-"""The names of the arrays of the cache beside those of a sealed part."""
+"""The names of the arrays of the cache other than those of a sealed part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry, sea
 
 
 def align(plan: Plan, stream: Side, segments: list[Segment], sealing: Sealing) -> list[Segment]:
-    """Give all segments the chosen index and one layout of keys, and return those that were sorted anew.
+    """Give all segments the chosen index and one layout of keys, and return those that were sorted again.
 
     O(1) where they have them.
     """
