@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.plan.multiway.layout import layout_of, output_schema
-from slidejoin.plan.output_schema import Layout, in_strict_order
+from slidejoin.plan.output_schema import Layout, in_strict_order, layout_of, output_schema
 from slidejoin.spec.multi_spec import make_multi_spec
 
 LEFT = pa.schema([("id", pa.int64()), ("a", pa.string())])

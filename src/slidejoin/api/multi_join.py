@@ -19,8 +19,7 @@ from slidejoin.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import DECLARED, FIRST, RESTORED, to_table
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.figures import MultiStats
-from slidejoin.plan.multiway.layout import output_schema
-from slidejoin.plan.output_schema import together
+from slidejoin.plan.output_schema import output_schema, together
 from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.rows.widths import TABLE

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.operator.stats import Stats
-from slidejoin.plan.multiway.layout import output_names, output_schema
-from slidejoin.plan.output_schema import POSITIONS
+from slidejoin.plan.output_schema import POSITIONS, output_names, output_schema
 from slidejoin.predicate import columns_of
 from slidejoin.predicate.expression.expr import Column, walk
 from slidejoin.predicate.expression.streams import stream_and_name

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from slidejoin.errors import PredicateError, nearest
-from slidejoin.plan.multiway.layout import MultiLayout, layout_of
 from slidejoin.plan.multiway.scope import NEWEST, UNTIL, stream_scopes
+from slidejoin.plan.output_schema import MultiLayout, layout_of
 from slidejoin.plan.union_plan import plan_join
 from slidejoin.predicate.bind import all_of
 from slidejoin.predicate.expression.expr import And, Column, Literal, walk
