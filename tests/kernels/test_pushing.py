@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused.kernels.pushing import INSERTING, OVER, PROBING, WRITING, do_a_part
-from slidejoin.operator.fused.kernels.work import CLAIMS, DONES, INSERT, PARTS, PROBE, STAGE, WORK, WRITE
+from slidejoin.operator.fused.kernels.work import INSERT, PARTS, PROBE, WORK, WRITE
 
 pytestmark = pytest.mark.nojit
+
+STAGE, CLAIMS, DONES = (word(WORK, name) for name in ("stage", "claims", "dones"))
 
 
 def work_of(stage: int, done: int) -> np.ndarray:
     """A push without rows at that stage, of which the parts before `done` are claimed and done."""
-    work = np.zeros(WORK, np.int64)
+    work = words_for(WORK)
     work[STAGE] = stage
     work[CLAIMS : CLAIMS + done] = work[DONES : DONES + done] = 1
     return work

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
+from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused import cells
 from slidejoin.operator.fused import partner as partners
-from slidejoin.operator.fused.kernels.pushing import AWAKE, CLAIMED, FINISHED
+from slidejoin.operator.fused.kernels.pushing import MAILBOX
 from slidejoin.operator.fused.kernels.work import WORK
-from slidejoin.operator.fused.partner import Partner
+from slidejoin.operator.fused.partner import AWAKE, Partner
 from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="plain kernels hold the interpreter's lock")
+
+CLAIMED, FINISHED = word(MAILBOX, "claimed"), word(MAILBOX, "finished")
 
 ROWS = 9_000
 """Of each side in a push: enough for a second thread."""
@@ -140,7 +143,7 @@ def test_a_roused_partner_falls_asleep_and_wakes(own: Partner) -> None:
 
 def test_a_partner_that_sleeps_is_woken_by_work(own: Partner) -> None:
     """From when it is roused until there is work more time may pass than it looks, as with very large pushes."""
-    work, nothing = np.zeros(WORK, np.int64), np.empty(0, np.int64)
+    work, nothing = words_for(WORK), np.empty(0, np.int64)
     own.rouse()
     end = perf_counter() + 60
     while own._words[AWAKE] and perf_counter() < end:

@@ -11,39 +11,40 @@ from slidejoin.index.answer import FoundPositions
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.index.kinds import CELLS
+from slidejoin.jit.vectors.fields import words_for
 from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, keys_say_all, range_terms
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.kernels.packing import pack_keys
 from slidejoin.operator.fused.kernels.pushing import UNFINISHED, meet, show
-from slidejoin.operator.fused.kernels.work import (
-    AFTER,
-    ASIDE,
-    BEFORE,
-    COUNTING,
-    FIRST,
-    FLOOR_OF,
-    GAVE_UP,
-    INSERTED,
-    LEFT,
-    LOWER,
-    MARKED_BLOCKS,
-    MARKS,
-    ORDINAL,
-    PARTS,
-    PROBE,
-    RIGHT,
-    STORED,
-    TIMES,
-    TOOK,
-    UPPER,
-    WORK,
-    WOVEN,
-    WRITE,
-)
+from slidejoin.operator.fused.kernels.work import PARTS, PROBE, WORK, WRITE
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
 from slidejoin.operator.fused.probe_side import ProbeSide
+from slidejoin.operator.fused.words import (
+    AFTER,
+    ASIDE,
+    BEFORE,
+    BLOCKS,
+    COUNTING,
+    FIRST,
+    FIRST_BLOCK,
+    FLOOR,
+    GAVE_UP,
+    INSERTED,
+    LENGTH,
+    LOWER,
+    MARKS,
+    ORDINAL,
+    ROLES,
+    STORED,
+    STORED_COLUMNS,
+    TIMES,
+    TOOK,
+    UPPER,
+    WOVEN,
+    point,
+)
 from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.slices import slice_rows
 from slidejoin.operator.topology.shared import SMALLEST_SPREAD
@@ -108,8 +109,8 @@ class FusedCells(FusedPush):
         composite = composite_columns(plan)
         super().__init__(parts, columns or composite or {side: (band,) for side, band in bands.items()})
         self._largest = slice_rows(plan, {})
-        self.work = np.zeros(WORK, np.int64)
-        """The work array of a push for kernels, see `slidejoin.operator.fused.kernels.work`."""
+        self.work = words_for(WORK)
+        """The words of the work of a push for kernels, see `slidejoin.operator.fused.kernels.work`."""
         self._words = memoryview(self.work.data)  # items of it are set in a third of the time
         self._address = address_of(self.work)
         self._marking = False  # whether the kernel marks the rows of the push's pairs
@@ -120,12 +121,12 @@ class FusedCells(FusedPush):
             view[[SIZE, SLIDE]] = plan.config.window.view(other(role))
             if role in bands:
                 view[[BELOW, ABOVE]] = bands[role].below, bands[role].above
-            one = self.probe_sides[role] = ProbeSide(LEFT if role == "left" else RIGHT, view, FoundPositions())
+            one = self.probe_sides[role] = ProbeSide(ROLES[role], view, FoundPositions())
             if self._times is not None:
-                self.work[one.at + BEFORE] = plan.scope.length(other(role))
-                self.work[one.at + AFTER] = plan.scope.length(role)
+                self._words[one.at + BEFORE] = plan.scope.length(other(role))
+                self._words[one.at + AFTER] = plan.scope.length(role)
         self._packed = PackedKeys(plan, parts.windows, composite) if composite else None
-        self.work[COUNTING] = self._counting
+        self._words[COUNTING] = self._counting
         self.expected = 0
         """Pairs of the last push, an estimate for the next one."""
         self.counted: int | None = None
@@ -240,7 +241,7 @@ class FusedCells(FusedPush):
             if self._marking:
                 # Marks may move before the next push, and a small one sets none of these words.
                 for one in self.probe_sides.values():
-                    self._words[one.at + MARKED_BLOCKS] = 0
+                    self._words[one.at + BLOCKS + LENGTH] = 0
         return self._written(batch.columns, arrivals, first, tables, keys, room, times)
 
     def _hold_rows(self, batch: PushBatch, first: dict[Side, int], times: dict[Side, NDArray[np.int64]] | None) -> None:
@@ -258,10 +259,10 @@ class FusedCells(FusedPush):
         if to_mark is None:
             return False
         for side, matched in to_mark.items():
-            at, (marks, blocks, first) = self.probe_sides[side].at + MARKS, matched.view
-            words = (address_of(marks), marks.size, address_of(blocks), blocks.size, first)
-            for word, value in enumerate(words):
-                self._words[at + word] = value
+            at, (marks, blocks, first) = self.probe_sides[side].at, matched.view
+            point(self._words, at + MARKS, marks)
+            point(self._words, at + BLOCKS, blocks)
+            self._words[at + FIRST_BLOCK] = first
         return True
 
     def _store_beside(
@@ -281,8 +282,8 @@ class FusedCells(FusedPush):
                     table.store(whole, NO_VALUES if beside is None else beside.reshape(whole.size, -1))
             at = self.probe_sides[other(side)].at
             if table.stored is not None:
-                words[at + STORED], words[at + STORED + 1] = address_of(table.stored), table.stored.size
-                words[at + STORED + 2] = table.stored.shape[1]
+                point(words, at + STORED, table.stored.reshape(-1))
+                words[at + STORED_COLUMNS] = table.stored.shape[1]
             if own is not None:
                 words[self.probe_sides[side].at + TIMES] = address_of(own)
 
@@ -303,7 +304,7 @@ class FusedCells(FusedPush):
         one, words, stored = self.probe_sides[role], self._words, other(role)
         one.look_at(table, words)
         one.view[ARRIVED] = words[one.at + FIRST] = first[stored]
-        words[one.at + ORDINAL], words[one.at + FLOOR_OF] = first[role], table.floor
+        words[one.at + ORDINAL], words[one.at + FLOOR] = first[role], table.floor
 
     def _look_at_probes(self, role: Side, table: BandCells) -> None:  # noqa: ARG002 - see `FusedTerms`
         """Set the addresses of what one side's rows probe."""

@@ -14,23 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.factory import cell_table
-from slidejoin.operator.fused.kernels.small_push import (
-    BY,
-    EXPORTED,
-    HELD,
-    KEPT,
-    LEFT_SIDE,
-    LISTS,
-    OF_COLUMN,
-    RECORD,
-    RIGHT_SIDE,
-    RING,
-    ROWS,
-    SEEN,
-    SHIFTED,
-    STRIDE,
-    UNITS,
-)
+from slidejoin.jit.vectors.fields import word
+from slidejoin.operator.fused.kernels.small_push import HELD, MOST_COLUMNS, SIDE, SMALL
+from slidejoin.operator.fused.kernels.work import LEFT, RIGHT
+from slidejoin.operator.fused.words import point
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.kernels.exported import LISTED, RELEASE, STRUCTURE
 from slidejoin.runtime.array_pool import address_of
@@ -49,6 +36,15 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
 
 __all__ = ["AT", "ListedColumns", "ResultBlock", "SmallPushSide"]
+
+AT: dict[Side, int] = {"left": word(SMALL, "sides", LEFT), "right": word(SMALL, "sides", RIGHT)}
+"""Where the words of a side begin, see `slidejoin.operator.fused.kernels.small_push`."""
+
+ROWS, SEEN, EXPORTED, LISTS, BY = (word(SIDE, name) for name in ("rows", "seen", "exported", "lists", "by"))
+FIRST, STRIDE, KEPT, RING, SHIFT = (word(SIDE, name) for name in ("first", "stride", "kept", "ring", "shift"))
+COLUMNS = tuple(word(SIDE, "held", number) for number in range(MOST_COLUMNS))
+VALUES, OFFSET, WIDTH = (word(HELD, name) for name in ("values", "offset", "width"))
+"""Words of a side, and of a column that is stored."""
 
 
 class ExportedBatch:
@@ -84,9 +80,6 @@ def _callback(address: int) -> Callable[[int], None]:
     return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
-AT: dict[Side, int] = {"left": LEFT_SIDE, "right": RIGHT_SIDE}
-"""Where the fields of a side begin, see `slidejoin.operator.fused.kernels.small_push`."""
-
 ListedColumns: TypeAlias = "NDArray[np.int64]"
 """(n, LISTED) columns that are read: the place of each, the bytes of a value, and where its address is stored."""
 
@@ -109,9 +102,9 @@ class SmallPushSide:
             self._want(schema, name, at)
         records = self.payload.records
         for number, (column, offset) in enumerate(zip(records.columns, records.offsets, strict=True)):
-            at = HELD + number * OF_COLUMN
-            self._want(schema, column.name, at)
-            words[self._at + at + 1], words[self._at + at + 2] = offset, column.dtype.itemsize
+            at = COLUMNS[number]
+            self._want(schema, column.name, at + VALUES)
+            words[self._at + at + OFFSET], words[self._at + at + WIDTH] = offset, column.dtype.itemsize
         words[self._at + KEPT], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
         self.columns = self.ordered(None)
         self._listed: ListedColumns | None = None
@@ -162,10 +155,10 @@ class SmallPushSide:
         self.exported.export(batches[0])
         if listed is not self._listed:
             self._listed = listed
-            words[at + LISTS], words[at + LISTS + 1] = address_of(listed), listed.shape[0]
+            point(words, at + LISTS, listed)
         if chunk is not self._chunk:
             self._chunk, self._first = chunk, payload.directory.address(chunk)
-        words[at + RECORD] = self._first + seen * words[at + STRIDE]
+        words[at + FIRST] = self._first + seen * words[at + STRIDE]
         return True
 
     def finds(self) -> bool:
@@ -176,7 +169,8 @@ class SmallPushSide:
             return False
         if ring is not self._ring:
             at, words = self._at, self._words
-            words[at + RING], words[at + UNITS], words[at + SHIFTED] = address_of(ring), ring.size, directory.shift
+            point(words, at + RING, ring)
+            words[at + SHIFT] = directory.shift
             self._ring = ring
         return True
 

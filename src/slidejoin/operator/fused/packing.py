@@ -12,21 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.kinds import CELLS
-from slidejoin.operator.fused.kernels.packing import (
-    COLUMN,
-    HIGHS,
-    KEPT_AS,
-    LOWS,
-    MOST_PARTS,
-    PACKED,
-    PACKING,
-    PART,
-    PART_COUNT,
-    PARTS_AT,
-    PROBED_AS,
-    SHIFTED_BY,
-    pack_keys,
-)
+from slidejoin.jit.vectors.fields import WORD, word, words_for
+from slidejoin.operator.fused.kernels.packing import MOST_PARTS, PACKING, PART, PLACED, pack_keys
 from slidejoin.plan.composite_layout import CompositeLayout
 from slidejoin.predicate.ranges.shifts import CALM
 from slidejoin.predicate.ranges.terms import RangeTerm
@@ -44,12 +31,18 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import Beside
     from slidejoin.sides import Side
 
-__all__ = ["KeyPacking", "PackedKeys", "column_at", "composite_columns"]
+__all__ = ["COLUMNS", "KeyPacking", "PackedKeys", "composite_columns"]
 
+PART_COUNT, PACKED, LOWS, HIGHS = (word(PACKING, name) for name in ("part_count", "packed", "lows", "highs"))
+PARTS = tuple(word(PACKING, "parts", number) for number in range(MOST_PARTS))
+SIGN, LOWER, UPPER, KEPT_AS, PROBED_AS = (
+    word(PART, name) for name in ("sign", "lower", "upper", "kept_as", "probed_as")
+)
+SMALLEST, LARGEST, PLACE = (word(PLACED, name) for name in ("smallest", "largest", "place"))
+"""Words of how a side's keys are packed, of a part, and of how its values lie."""
 
-def column_at(term: int) -> int:
-    """Return where the address of a term's column is among the words of a side."""
-    return PARTS_AT + term * PART + COLUMN
+COLUMNS = tuple(word(PACKING, "parts", number, "column") for number in range(MOST_PARTS))
+"""Where the address of each term's column is among the words of a side."""
 
 
 def composite_columns(plan: Plan) -> dict[Side, tuple[Beside, ...]]:
@@ -106,9 +99,9 @@ class KeyPacking:
         for side in SIDES:
             words[at[side] + PART_COUNT] = len(columns[side])
             for number, beside in enumerate(columns[side]):
-                begin, shift = at[side] + PARTS_AT + number * PART + SHIFTED_BY, beside.shift
-                words[begin], words[begin + 1] = shift.sign, int(shift.lows[0])
-                words[begin + 2] = int(shift.highs[0])
+                part, shift = at[side] + PARTS[number], beside.shift
+                words[part + SIGN], words[part + LOWER] = shift.sign, int(shift.lows[0])
+                words[part + UPPER] = int(shift.highs[0])
 
     def give_room(self, side: Side, room: NDArray[np.int64]) -> None:
         """Set where the keys of a side go, and the lower and upper ends of what they probe: room (3, rows) int64."""
@@ -135,8 +128,9 @@ class KeyPacking:
             for number, part in enumerate(ends):
                 place -= part.bits
                 for whose, at in ((side, KEPT_AS), (other(side), PROBED_AS)):
-                    begin = self._at[whose] + PARTS_AT + number * PART + at
-                    self._words[begin], self._words[begin + 1], self._words[begin + 2] = part.base, part.last, place
+                    begin = self._at[whose] + PARTS[number] + at
+                    self._words[begin + SMALLEST], self._words[begin + LARGEST] = part.base, part.last
+                    self._words[begin + PLACE] = place
         return True
 
 
@@ -152,9 +146,9 @@ class PackedKeys:
     def __init__(
         self, plan: Plan, windows: Mapping[Side, SideWindow], columns: Mapping[Side, tuple[Beside, ...]]
     ) -> None:
-        self._pack = np.zeros(2 * PACKING, np.int64)
+        self._pack = words_for(PACKING, 2)
         self._words = memoryview(self._pack.data)
-        self._at: dict[Side, int] = {"left": 0, "right": PACKING}
+        self._at: dict[Side, int] = {"left": 0, "right": PACKING.itemsize // WORD.itemsize}
         self._packing = KeyPacking(plan, windows, columns, self._words, self._at)
         self._room: dict[Side, NDArray[np.int64]] = dict.fromkeys(SIDES, np.empty((3, 0), np.int64))
 
@@ -172,7 +166,7 @@ class PackedKeys:
                 self._room[side] = np.empty((3, 2 * rows[side]), np.int64)
                 self._packing.give_room(side, self._room[side])
             for term, column in enumerate(values):
-                self._words[self._at[side] + column_at(term)] = address_of(column)
+                self._words[self._at[side] + COLUMNS[term]] = address_of(column)
         if not pack_keys(self._pack, rows["left"], rows["right"]):
             return {}
         return {side: self._room[side][0, : rows[side]] for side in SIDES}

@@ -9,14 +9,18 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 import numba
-import numpy as np
 
-from slidejoin.operator.fused.kernels.pushing import ADDRESS, AWAKE, CLOSED, MAILBOX, ROUSED, begin, end, serve
+from slidejoin.jit.vectors.fields import word, words_for
+from slidejoin.operator.fused.kernels.pushing import MAILBOX, begin, end, serve
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Partner", "partner"]
+
+AWAKE, ROUSED, CLOSED, ADDRESS = (word(MAILBOX, name) for name in ("awake", "roused", "closed", "address"))
+"""Words of a mailbox."""
 
 PATIENCE = 200_000
 """Nanoseconds for which a mailbox is polled after its last use: waking a thread takes 50,000."""
@@ -30,7 +34,7 @@ class Partner:
     """
 
     def __init__(self) -> None:
-        self._mailbox = np.zeros(MAILBOX, np.int64)
+        self._mailbox = words_for(MAILBOX)
         self._words = memoryview(self._mailbox.data)
         self._lock = Lock()
         self._for: NDArray[np.int64] | None = None

@@ -9,17 +9,20 @@ import numpy as np
 
 from slidejoin.index.cells.band_cells import MOST_FOUND
 from slidejoin.index.cells.kernels.probing import MARGIN
-from slidejoin.operator.fused.kernels.work import (
+from slidejoin.operator.fused.kernels.work import STRETCHES
+from slidejoin.operator.fused.words import (
     BEYOND,
     COUNTS,
     DONE,
-    FOUND,
+    LENGTH,
+    MATCHES,
     PROBES,
     REACH,
-    STRETCHES,
+    TABLE,
     TOTAL,
     VIEWED,
     WIDE,
+    point,
 )
 from slidejoin.runtime.array_pool import address_of
 
@@ -53,8 +56,8 @@ class ProbeSide:
         # The rows of a wide table are checked by their whole keys, however far these lie apart.
         words[self.at + REACH] = FARTHEST if index.wide else index.reach
         words[self.at + WIDE] = index.wide
-        for number, array in enumerate(table):
-            words[self.at + 2 * number], words[self.at + 2 * number + 1] = address_of(array), array.size
+        for place, array in zip(TABLE, table, strict=True):
+            point(words, self.at + place, array)
 
     def make_room(self, probes: int, words: memoryview) -> None:
         """Make room for matches: four a probe, or as many as were needed before."""
@@ -63,11 +66,11 @@ class ProbeSide:
             found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
             found.room(places)
             words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(found.counts)
-            words[self.at + FOUND], words[self.at + FOUND + 1] = address_of(found.found), found.found.size
+            point(words, self.at + MATCHES, found.found)
 
     def learn(self, words: memoryview) -> None:
         """Make more room the next time if there was too little."""
-        asked, done = words[self.at + PROBES + 1], sum(words[self.at + DONE : self.at + DONE + STRETCHES])
+        asked, done = words[self.at + PROBES + LENGTH], sum(words[self.at + DONE : self.at + DONE + STRETCHES])
         if 0 < done < asked:
             # Room is taken by all that was found, also by what a check has left out since.
             places = min(2 * self.found.found.size * asked // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
@@ -81,5 +84,5 @@ class ProbeSide:
             total, beyond = words[self.at + TOTAL + stretch], words[self.at + BEYOND + stretch]
             found.found[end : end + total] = found.found[beyond : beyond + total]
             end += total
-        found.begin, found.done, found.total = 0, words[self.at + PROBES + 1], end
+        found.begin, found.done, found.total = 0, words[self.at + PROBES + LENGTH], end
         return found

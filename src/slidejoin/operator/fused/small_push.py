@@ -14,28 +14,19 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.index.factory import cell_table
+from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused.columns import AT, ResultBlock, SmallPushSide
 from slidejoin.operator.fused.common import around
 from slidejoin.operator.fused.kernels.small_push import (
     GATHERED,
-    KEY,
-    LEFT_SIDE,
     MOST_COLUMNS,
-    OF_COLUMN,
-    ORDERED,
-    PACK,
-    PLACES,
-    PUT,
-    RANKS,
-    RIGHT_SIDE,
+    SIDE,
     SMALL,
-    TAKEN,
-    WRITTEN,
     order_small,
     push_small,
 )
-from slidejoin.operator.fused.kernels.work import LEFT, RIGHT, VIEWED, WOVEN
-from slidejoin.operator.fused.packing import KeyPacking, column_at, composite_columns
+from slidejoin.operator.fused.packing import COLUMNS, KeyPacking, composite_columns
+from slidejoin.operator.fused.words import ROLES, VIEWED, WOVEN
 from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
@@ -64,6 +55,17 @@ BLOCK_PLACES = 1 << 12
 """Pairs of a table from which results are sliced: each of them keeps up to 64 KiB for two columns alive."""
 
 
+KEY, RANKS, TAKEN, PACK = (word(SIDE, name) for name in ("key", "ranks", "taken", "packing"))
+GATHERED_COLUMNS = tuple(word(SIDE, "gathered", number) for number in range(MOST_COLUMNS))
+OFFSET, WIDTH, TARGET = (word(GATHERED, name) for name in ("offset", "width", "target"))
+ORDERED, ASIDE, PLACES, LEFT_OUT, RIGHT_OUT = (
+    word(SMALL, name) for name in ("ordered", "aside", "places", "left_out", "right_out")
+)
+"""Words of a side, of a column that is taken out, and of both sides."""
+
+VIEWS = tuple(at + VIEWED for at in ROLES.values())
+
+
 class SmallPush:
     """Pushes of few rows through tables of cells, in count windows, see `slidejoin.operator.push`.
 
@@ -79,7 +81,7 @@ class SmallPush:
     def __init__(self, parts: JoinParts, cells: FusedCells) -> None:
         self._parts, self._cells, plan = parts, cells, parts.plan
         self._work_words = memoryview(cells.work.data)
-        self._small = np.zeros(SMALL, np.int64)
+        self._small = words_for(SMALL)
         words = self._words = memoryview(self._small.data)
         sides, composite = cells.probe_sides, composite_columns(plan)
         self._packing = self._packed_keys(composite) if composite else None
@@ -88,15 +90,15 @@ class SmallPush:
             for side in SIDES
         )
         self._ranks = np.empty(MOST_ROWS, np.int64), np.empty(MOST_ROWS, np.int64)
-        words[LEFT_SIDE + RANKS], words[RIGHT_SIDE + RANKS] = map(address_of, self._ranks)
+        words[AT["left"] + RANKS], words[AT["right"] + RANKS] = map(address_of, self._ranks)
         # The rows of a join that is not inner are made out of pairs first.
         self._inner = parts.join_type is None
         self._gathers = plan.config.output == "pairs" and self._inner
         self._ordinals = np.empty((2, BLOCK_PLACES), np.int64)
         if self._gathers or not self._inner:
-            words[WRITTEN], words[WRITTEN + 1] = map(address_of, self._ordinals)
+            words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
         # Where the address of each output column is stored.
-        self._out, self._dtypes = _output_columns(plan, parts, words) if self._gathers else ([WRITTEN, WRITTEN + 1], [])
+        self._out, self._dtypes = _output_columns(plan, parts, words) if self._gathers else ([LEFT_OUT, RIGHT_OUT], [])
         self._dtypes = self._dtypes or [np.dtype(np.int64)] * 2
         self._block = ResultBlock(plan.layout.schema, self._dtypes, 1) if self._inner else None
         self._columns: dict[str | None, tuple[ListedColumns, ListedColumns] | None] = {
@@ -215,8 +217,8 @@ class SmallPush:
                 block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, BLOCK_PLACES)
             for at, (address, width) in zip(self._out, block.columns, strict=True):
                 words[at] = address + block.used * width
-        words[PLACES], words[PUT] = places, not ordered or self._aside
-        if not (self._roomy and work[LEFT + VIEWED] and work[RIGHT + VIEWED]):
+        words[PLACES], words[ASIDE] = places, not ordered or self._aside
+        if not (self._roomy and work[VIEWS[0]] and work[VIEWS[1]]):
             for side in self._cells.probe_sides.values():
                 side.make_room(MOST_ROWS, work)
             self._roomy = True
@@ -234,7 +236,7 @@ def _key_columns(plan: Plan, side: Side) -> dict[int, str]:
     composite = composite_columns(plan)
     if not composite:
         return {KEY: around(plan)[side].column}
-    return {PACK + column_at(term): one.column for term, one in enumerate(composite[side])}
+    return {PACK + COLUMNS[term]: one.column for term, one in enumerate(composite[side])}
 
 
 def _output_columns(plan: Plan, parts: JoinParts, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:
@@ -243,11 +245,11 @@ def _output_columns(plan: Plan, parts: JoinParts, words: memoryview) -> tuple[li
     for side, name, _ in plan.layout.columns:
         records = parts.windows[side].payload.records
         number = [column.name for column in records.columns].index(name)
-        at = AT[side] + GATHERED + counts[side] * OF_COLUMN
+        at = AT[side] + GATHERED_COLUMNS[counts[side]]
         dtype = records.columns[number].dtype
-        words[at], words[at + 1] = records.offsets[number], dtype.itemsize
+        words[at + OFFSET], words[at + WIDTH] = records.offsets[number], dtype.itemsize
         counts[side] += 1
-        out.append(at + 2)
+        out.append(at + TARGET)
         dtypes.append(dtype)
     for side, count in counts.items():
         words[AT[side] + TAKEN] = count

@@ -20,17 +20,26 @@ from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.kernels.pushing import meet, show
-from slidejoin.operator.fused.kernels.work import (
+from slidejoin.operator.fused.words import (
     BOUNDS,
-    CHECKED,
-    FURTHER,
+    CHECKED_HIGH,
+    CHECKED_LOW,
+    CODE_LENGTH,
+    ELIGIBLE,
+    FURTHER_BETWEEN,
+    FURTHER_COLUMN,
+    FURTHER_HIGH,
+    FURTHER_LOW,
     GAVE_UP,
-    KEPT,
+    LINES,
     LOWER,
-    PROGRAM,
+    REGISTERS,
     SHIFTED,
-    TIMES,
+    SHIFTS_AT,
+    SIDES_AT,
+    TIME_COLUMN,
     UPPER,
+    point,
 )
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.pair_filter import pair_filter
@@ -290,7 +299,7 @@ class FusedTerms(FusedCells):
         """Take the program of what keys leave open; return False if there is none, or it gave up not long ago."""
         self._program = None if condition is None else condition.program
         self.programmed = condition is not None
-        self._words[PROGRAM + 1] = self._words[GAVE_UP] = 0
+        self._words[CODE_LENGTH] = self._words[GAVE_UP] = 0
         if condition is None:
             return True
         self._rest -= self._rest > 0
@@ -424,11 +433,11 @@ class FusedTerms(FusedCells):
         assert program is not None  # noqa: S101 - the push is `programmed`
         self._bound = pair_filter(program, self._parts.windows)
         if self._bound is None:
-            words[PROGRAM + 1] = -1  # records are not found by their ordinals now
+            words[CODE_LENGTH] = -1  # records are not found by their ordinals now
             return
-        for number, lines in enumerate((program.code, self._bound.constants, self._bound.columns)):
-            words[PROGRAM + 2 * number], words[PROGRAM + 2 * number + 1] = address_of(lines), lines.shape[0]
-        words[PROGRAM + 6], words[PROGRAM + 7] = address_of(self._bound.sides), program.registers
+        for at, lines in zip(LINES, (program.code, self._bound.constants, self._bound.columns), strict=True):
+            point(words, at, lines)
+        words[SIDES_AT], words[REGISTERS] = address_of(self._bound.sides), program.registers
 
     def _kept(self, side: Side) -> NDArray[np.bool_]:
         """Return which rows of one side may match anything, (n,) bool, or (0,) for all."""
@@ -457,7 +466,7 @@ class FusedTerms(FusedCells):
         """Set which of the rows that are inserted may match anything, beside all others."""
         super()._look_at(role, table, first)
         kept = self._may_match[other(role)]
-        self._words[self.probe_sides[role].at + KEPT] = 0 if kept is None else address_of(kept)
+        self._words[self.probe_sides[role].at + ELIGIBLE] = 0 if kept is None else address_of(kept)
 
     def _look_at_probes(self, role: Side, table: BandCells) -> None:
         """Set the addresses of the ranges that one side's rows probe, and of what is checked."""
@@ -467,26 +476,25 @@ class FusedTerms(FusedCells):
             ends, between = self._ends[role].addresses, True
             low, high, *further = ends
             words[at + LOWER], words[at + UPPER] = low, high
-            for number, array in enumerate(probed):
-                words[at + SHIFTED + number] = address_of(array)
-            for number, address in enumerate(ends):
-                words[at + BOUNDS + number] = address
+            for place, array in zip(SHIFTED, probed, strict=True):
+                words[at + place] = address_of(array)
+            for place, address in zip(BOUNDS, ends, strict=True):
+                words[at + place] = address
         else:
-            words[at + SHIFTED + 2] = 0
+            words[at + SHIFTS_AT] = 0
             words[at + LOWER], words[at + UPPER] = map(address_of, self._placed[role])
             low, high = address_of(probed.lo), address_of(probed.hi)
             further = [address_of(one) for one in (probed.lows, probed.highs) if one is not None]
             between = probed.between
-        words[at + CHECKED] = low if table.wide else 0
-        words[at + CHECKED + 1] = high
+        words[at + CHECKED_LOW], words[at + CHECKED_HIGH] = low if table.wide else 0, high
         if further and not self._answered(other(role)):
-            words[at + FURTHER], words[at + FURTHER + 1] = further
-            words[at + FURTHER + 2] = between
-            words[at + FURTHER + 3] = self._parts.windows[other(role)].layout.dims.index(self._pair[1])
+            words[at + FURTHER_LOW], words[at + FURTHER_HIGH] = further
+            words[at + FURTHER_BETWEEN] = between
+            words[at + FURTHER_COLUMN] = self._parts.windows[other(role)].layout.dims.index(self._pair[1])
         else:
-            words[at + FURTHER] = 0
+            words[at + FURTHER_LOW] = 0
         if self._time is not None:
-            words[at + TIMES + 1] = self._parts.windows[other(role)].layout.dims.index(self._time)
+            words[at + TIME_COLUMN] = self._parts.windows[other(role)].layout.dims.index(self._time)
 
 
 def _programmable(plan: Plan) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 A composite key has the values of several terms side by side, see `slidejoin.plan.composite_layout`. Each side's keys
 are laid out for the values that have come on that side, so a row's own key and the range of keys that it probes are
-packed for different layouts. What a layout says of each term is one *part*, some words in an array.
+packed for different layouts. What a layout says of each term is one *part*, a record.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from numba import types
 
 from slidejoin.jit.compiling import I64, OUT_I32, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
-from slidejoin.jit.vectors.fields import offsets
+from slidejoin.jit.vectors.fields import record, records_in
 from slidejoin.jit.vectors.memory import i64_at
 from slidejoin.jit.vectors.shifting import CALM
 
@@ -20,44 +20,41 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "COLUMN",
-    "HIGHS",
-    "KEPT_AS",
-    "LOWS",
-    "MOST_PARTS",
-    "PACKED",
-    "PACKING",
-    "PART",
-    "PARTS_AT",
-    "PART_COUNT",
-    "PROBED_AS",
-    "SHIFTED_BY",
-    "keep_between",
-    "pack_keys",
-    "pack_side",
-]
+__all__ = ["MOST_PARTS", "PACKING", "PART", "PLACED", "keep_between", "pack_keys", "pack_side"]
 
 MOST_PARTS = 8
 """Terms of a composite key that are packed here."""
 
-(
-    COLUMN,  # address of the values of this term's column
-    KEPT_AS,  # in the layout of the rows' own side: smallest value with room, the largest, and the place of its bits
-    SHIFTED_BY,  # a probe finds values from ``sign * value + lower`` to ``sign * value + upper``: sign, lower, upper
-    PROBED_AS,  # in the layout of the side that is probed: as KEPT_AS
-    PART,  # words of a part
-) = offsets(1, 3, 3, 3)
+PLACED = record(
+    [
+        "smallest",  # value with room
+        "largest",
+        "place",  # of its bits in a key
+    ]
+)
+"""How the values of a term lie in the keys of one side."""
+
+PART = record(
+    [
+        "column",  # address of the values of this term's column
+        ("kept_as", PLACED),  # in the layout of the rows' own side
+        "sign",  # a probe finds values from ``sign * value + lower``
+        "lower",
+        "upper",  # to ``sign * value + upper``
+        ("probed_as", PLACED),  # in the layout of the side that is probed
+    ]
+)
 """What each part has."""
 
-(
-    PART_COUNT,  # how many parts
-    PACKED,  # address of the room for the keys of the rows
-    LOWS,  # address of the room for the lower ends of the ranges that they probe
-    HIGHS,  # and for the upper ends
-    PARTS_AT,  # the parts
-    PACKING,  # words of a side
-) = offsets(1, 1, 1, 1, MOST_PARTS * PART)
+PACKING = record(
+    [
+        "part_count",  # how many parts
+        "packed",  # address of the room for the keys of the rows
+        "lows",  # address of the room for the lower ends of the ranges that they probe
+        "highs",  # and for the upper ends
+        ("parts", PART, MOST_PARTS),
+    ]
+)
 """What each side has."""
 
 AHEAD = 16
@@ -68,22 +65,20 @@ NOBODY = -(1 << 63)
 
 
 @inlined
-def pack_side(words: NDArray[np.int64], side: int, rows: int) -> bool:
-    """Pack one side's rows by the words that begin at `side`; return False if a value has no room, or is too large.
+def pack_side(packing: np.record, rows: int) -> bool:
+    """Pack the rows of one side, a PACKING; return False if a value has no room, or is too large.
 
-    The keys, lower and upper ends (rows,) int64 go where the words say; they mean nothing if False is returned.
+    The keys, lower and upper ends (rows,) int64 go where the record says; they mean nothing if False is returned.
     """
-    keys = i64_at(words[U64(side + PACKED)], rows)
-    lows, highs = i64_at(words[U64(side + LOWS)], rows), i64_at(words[U64(side + HIGHS)], rows)
+    keys, lows, highs = i64_at(packing.packed, rows), i64_at(packing.lows, rows), i64_at(packing.highs, rows)
     for i in range(rows):
         keys[U64(i)] = lows[U64(i)] = highs[U64(i)] = 0
-    for number in range(words[U64(side + PART_COUNT)]):
-        at = side + PARTS_AT + number * PART
-        values = i64_at(words[U64(at + COLUMN)], rows)
-        base, last, place = words[U64(at + KEPT_AS)], words[U64(at + KEPT_AS + 1)], words[U64(at + KEPT_AS + 2)]
-        flip = words[U64(at + SHIFTED_BY)] >> 63
-        lower, upper = words[U64(at + SHIFTED_BY + 1)], words[U64(at + SHIFTED_BY + 2)]
-        first, end, sought = words[U64(at + PROBED_AS)], words[U64(at + PROBED_AS + 1)], words[U64(at + PROBED_AS + 2)]
+    for number in range(packing.part_count):
+        part = packing.parts[U64(number)]
+        values = i64_at(part.column, rows)
+        base, last, place = part.kept_as.smallest, part.kept_as.largest, part.kept_as.place
+        flip, lower, upper = part.sign >> 63, part.lower, part.upper
+        first, end, sought = part.probed_as.smallest, part.probed_as.largest, part.probed_as.place
         least, most, outside = max(base, 1 - CALM), min(last, CALM - 1), 0
         for i in range(rows):
             outside += (values[U64(i)] < least) | (values[U64(i)] > most)
@@ -102,13 +97,17 @@ def pack_side(words: NDArray[np.int64], side: int, rows: int) -> bool:
     return True
 
 
+packings_in = records_in(PACKING)
+
+
 @kernel(OUT_I64, types.int64, types.int64, returns=types.boolean)
 def pack_keys(words: NDArray[np.int64], lefts: int, rights: int) -> bool:
     """Pack the keys of both sides' rows, so many of each; return False if a value has no room.
 
-    words (2 * PACKING,) int64, see above: those of the left rows, then those of the right ones. O(rows * parts).
+    words: of two PACKING, that of the left rows and that of the right ones. O(rows * parts).
     """
-    return bool(pack_side(words, 0, lefts) and pack_side(words, PACKING, rights))
+    packings = packings_in(words)
+    return bool(pack_side(packings[0], lefts) and pack_side(packings[1], rights))
 
 
 @kernel(
