@@ -12,6 +12,7 @@ from slidejoin.operator.fused.kernels.work import LEFT, PROGRAM, RIGHT, ROLE, WO
 from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 ADDRESS, LENGTH = word(ARRAY, "address"), word(ARRAY, "length")
 
 
-def point(words: memoryview, at: int, array: NDArray[Any]) -> None:
+def point(words: memoryview | NDArray[np.int64], at: int, array: NDArray[Any]) -> None:
     """Set an ARRAY, which begins at a word, to an array, or to the rows of a table."""
     words[at + ADDRESS], words[at + LENGTH] = address_of(array), len(array)
 

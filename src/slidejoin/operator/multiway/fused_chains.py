@@ -15,40 +15,19 @@ import pyarrow as pa
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import view_of
 from slidejoin.jit.interpreted import INTERPRETER
+from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused.common import in_reach
+from slidejoin.operator.fused.words import LENGTH, point
 from slidejoin.operator.multiway.chains import Combinations, producing_rows
 from slidejoin.operator.multiway.kernels.chaining import (
     CHAIN,
     CHAINS,
-    COUNTING,
-    FIRST,
-    FIRST_CHAIN,
-    FIRST_STEP,
-    LENGTH,
-    MATCHED,
-    MOVED,
-    OUT,
-    OWN_TIMES,
-    OWNER,
-    PROBED,
-    PRODUCERS,
-    RANKS,
-    RECORDS,
-    SCRATCH,
-    SEEN,
+    MOST_STEPS,
     STEP,
-    STEPS,
-    STORED,
-    STREAMS,
-    TABLE,
     TIME_LINES,
-    TIMED,
-    TOOK,
     UNFITTING,
-    VIEWED,
     scratch_of,
     walk_chains,
-    work_of,
 )
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.predicate.ranges.terms import RangeTerm
@@ -77,6 +56,21 @@ REST = 16
 """Stretches that take the general path after one that had more combinations than a table holds."""
 
 NANOSECONDS = 1e-9
+
+
+CHAIN_COUNT, COUNTING, TIMED, OUT, PLACES, SCRATCH = (
+    word(CHAINS, name) for name in ("chain_count", "counting", "timed", "out", "places", "scratch")
+)
+CHAINS_AT = tuple(word(CHAINS, "chains", number) for number in range(MOST_STEPS + 1))
+STEP_COUNT, FIRST, RANKS, PRODUCERS = (word(CHAIN, name) for name in ("step_count", "first", "ranks", "producers"))
+OWN_TIMES, OWN_LENGTH, STREAMS = (word(CHAIN, name) for name in ("own_times", "own_length", "streams"))
+STEPS_AT = tuple(word(CHAIN, "steps", number) for number in range(MOST_STEPS))
+TABLE = tuple(word(STEP, "table", part) for part in ("slots", "pool", "state"))
+VIEWED, OWNER, RING, SEEN, ARRIVED = (word(STEP, name) for name in ("viewed", "owner", "ring", "seen", "arrived"))
+LIES = tuple(word(STEP, name) for name in ("shift", "stride", "offset", "width", "sign", "low", "high"))
+STORED, STORED_COLUMNS, TIME_COLUMN = (word(STEP, name) for name in ("stored", "stored_columns", "time_column"))
+SCOPE, PROBED, MATCHED, TOOK = (word(STEP, name) for name in ("length", "probed", "matched", "took"))
+"""Words of the work, of a chain and of a step; LIES is where keys lie, and how ranges follow from them."""
 
 
 class KeyPlace(NamedTuple):
@@ -151,10 +145,10 @@ class FusedChains:
             (number for number, own in enumerate(stretch.streams) if own.rows),
             key=lambda number: int(stretch.streams[number].ranks[0]),
         )
-        walk = Walk(np.zeros(work_of(len(streams)), np.int64), [], max(len(orders[one]) for one in streams), [])
-        walk.work[CHAINS], walk.work[TIMED] = len(streams), TIME_LINES if self._plan.scopes else 0
+        walk = Walk(words_for(CHAINS), [], max(len(orders[one]) for one in streams), [])
+        walk.work[CHAIN_COUNT], walk.work[TIMED] = len(streams), TIME_LINES if self._plan.scopes else 0
         for number, stream in enumerate(streams):
-            if not self._set_chain(walk, FIRST_CHAIN + number * CHAIN, stretch, stream, orders[stream]):
+            if not self._set_chain(walk, CHAINS_AT[number], stretch, stream, orders[stream]):
                 return None
         return walk
 
@@ -185,13 +179,13 @@ class FusedChains:
     def _walked(self, walk: Walk, out: NDArray[np.int64], places: int) -> int:
         """Run the kernel, and count what the steps have done if it came to the end."""
         work, scratch = walk.work, self._memory.take(scratch_of(walk.longest))
-        work[OUT : OUT + 2], work[SCRATCH] = (address_of(out), places), address_of(scratch)
+        work[OUT], work[PLACES], work[SCRATCH] = address_of(out), places, address_of(scratch)
         for at, _, _ in walk.steps:
             work[at + PROBED] = work[at + MATCHED] = work[at + TOOK] = 0
         total = walk_chains(work)
         if total >= 0:
             for at, stored, bound in walk.steps:
-                probed, matched, took = (int(work[at + word]) for word in (PROBED, MATCHED, TOOK))
+                probed, matched, took = (int(work[at + place]) for place in (PROBED, MATCHED, TOOK))
                 self._figures.add(stored, bound, probed, matched, NANOSECONDS * took)
         return int(total)
 
@@ -202,18 +196,20 @@ class FusedChains:
         work, own = walk.work, stretch.streams[stream]
         ranks, producers = np.ascontiguousarray(own.ranks), producing_rows(self._plan, own, stream)
         walk.kept.extend((ranks, producers))
-        work[at + STEPS], work[at + FIRST] = len(order), stretch.first[stream]
-        work[at + RANKS : at + RANKS + 2] = address_of(ranks), ranks.size
-        listed = (0, ranks.size) if producers is None else (address_of(producers), producers.size)
-        work[at + PRODUCERS : at + PRODUCERS + 2] = listed
+        work[at + STEP_COUNT], work[at + FIRST] = len(order), stretch.first[stream]
+        point(work, at + RANKS, ranks)
+        if producers is None:
+            work[at + PRODUCERS + LENGTH] = ranks.size
+        else:
+            point(work, at + PRODUCERS, producers)
         if own.times is not None:
             times = np.ascontiguousarray(own.times)
             walk.kept.append(times)
-            work[at + OWN_TIMES : at + OWN_TIMES + 2] = address_of(times), self._plan.scopes[stream].right_length
+            work[at + OWN_TIMES], work[at + OWN_LENGTH] = address_of(times), self._plan.scopes[stream].right_length
         chain = (stream, *order)
         work[at + STREAMS : at + STREAMS + len(chain)] = chain
         for number, stored in enumerate(order):
-            bound, words = frozenset(chain[: number + 1]), at + FIRST_STEP + number * STEP
+            bound, words = frozenset(chain[: number + 1]), at + STEPS_AT[number]
             step = self._plan.step(stored, bound)
             if not self._set_step(walk, words, step, bound, chain, stretch):
                 return False
@@ -234,23 +230,24 @@ class FusedChains:
         before = stretch.before[stored]
         arrays: tuple[NDArray[Any], ...] = (table.slots, table.pool, table.state)
         walk.kept.extend((*arrays, before, ring))
-        for number, array in enumerate(arrays):
-            work[at + TABLE + 2 * number : at + TABLE + 2 * number + 2] = address_of(array), array.size
+        for part, array in zip(TABLE, arrays, strict=True):
+            point(work, at + part, array)
         view = view_of(stretch.arrived[stored], *self._plan.spec.windows[stored].view("right"))
         work[at + VIEWED : at + VIEWED + view.size] = view
         work[at + OWNER] = chain.index(place.stream)
-        stride = payload.records.dtype.itemsize
-        work[at + RECORDS : at + RECORDS + 6] = (
-            address_of(ring), ring.size, directory.shift, stride, place.offset, place.width,
-        )  # fmt: skip
-        work[at + MOVED : at + MOVED + 3] = place.moved
-        work[at + SEEN : at + SEEN + 3] = address_of(before), before.size, stretch.arrived[stored]
+        point(work, at + RING, ring)
+        lies = directory.shift, payload.records.dtype.itemsize, place.offset, place.width, *place.moved
+        for where, value in zip(LIES, lies, strict=True):
+            work[at + where] = value
+        point(work, at + SEEN, before)
+        work[at + ARRIVED] = stretch.arrived[stored]
         if self._plan.scopes:
             if table.stored is None:
                 return False
             walk.kept.append(table.stored)
-            work[at + STORED : at + STORED + 4] = address_of(table.stored), table.stored.size, table.stored.shape[1], 0
-            work[at + LENGTH] = self._plan.scopes[stored].right_length
+            point(work, at + STORED, table.stored.reshape(-1))
+            work[at + STORED_COLUMNS], work[at + TIME_COLUMN] = table.stored.shape[1], 0
+            work[at + SCOPE] = self._plan.scopes[stored].right_length
         return True
 
     def _table(self, step: Step) -> BandCells | None:

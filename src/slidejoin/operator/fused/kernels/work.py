@@ -49,6 +49,7 @@ __all__ = [
     "RIGHT",
     "ROLE",
     "STRETCHES",
+    "TABLE",
     "WORK",
     "WRITE",
     "do_part",

@@ -3,7 +3,7 @@
 A block of rows at a time probes one stream after the other, so what a step finds is still in the caches when it probes
 the next one: (1) the keys of the wide rows are read from the records of the stream that has them; (2) the table of the
 stored stream is probed, and in a time window what was found is checked by event times; (3) the wide rows become wider.
-The parameters of all steps are in one array of addresses and numbers, the *work* of a stretch, so a thread needs no
+The parameters of all steps are in one record of addresses and numbers, the *work* of a stretch, so a thread needs no
 interpreter for them.
 """
 
@@ -19,7 +19,7 @@ from slidejoin.index.cells.kernels.table import I64_OF
 from slidejoin.index.kernels.view import VIEW
 from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now
-from slidejoin.jit.vectors.fields import offsets
+from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, offsets, record, records_in, u32_in
 from slidejoin.jit.vectors.memory import (
     i32_at,
     i64_at,
@@ -28,11 +28,13 @@ from slidejoin.jit.vectors.memory import (
     load_16,
     load_32,
     load_64,
+    place_of,
     prefetch_at,
     u32_at,
 )
 from slidejoin.jit.vectors.shifting import OPEN_HIGH, OPEN_LOW
 from slidejoin.operator.fused.kernels.packing import keep_between
+from slidejoin.operator.fused.kernels.work import LINE, TABLE
 from slidejoin.operator.multiway.kernels.widening import rank_probes, widen_found
 from slidejoin.plan.kernels.closing import NEAR
 
@@ -43,71 +45,78 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN",
     "CHAINS",
-    "COUNTING",
-    "FIRST",
-    "FIRST_CHAIN",
-    "FIRST_STEP",
-    "LENGTH",
-    "MATCHED",
     "MOST_STEPS",
-    "MOVED",
-    "OUT",
-    "OWNER",
-    "OWN_TIMES",
-    "PROBED",
-    "PRODUCERS",
-    "RANKS",
-    "RECORDS",
-    "SCRATCH",
-    "SEEN",
     "STEP",
-    "STEPS",
-    "STORED",
-    "STREAMS",
-    "TABLE",
-    "TIMED",
     "TIME_LINES",
-    "TOOK",
     "TOO_DENSE",
     "TOO_FAR",
     "UNFITTING",
-    "VIEWED",
     "scratch_of",
     "walk_chains",
-    "work_of",
 ]
 
 MOST_STEPS = 5
 """Steps of a chain: a join has up to six streams."""
 
-(
-    TABLE,  # the table that is probed: addresses and sizes of its slots, its pool and its state
-    VIEWED,  # what the probes see of it
-    OWNER,  # which of the rows of a wide row has the key, by its place in the chain
-    RECORDS,  # the records of that stream: address of their addresses, how many, shift, stride, the key's offset, bytes
-    MOVED,  # how ranges follow from a key: its sign, and the lower and the upper end that are added to it
-    SEEN,  # how many stored rows had arrived before each arrival: address, values; and before the slice
-    STORED,  # event times beside the table: address of values, how many, how many of each row, and which of these it is
-    LENGTH,  # of the stored stream's time window, in ticks
-    PROBED,  # wide rows that probed, and those of the present block
-    MATCHED,  # the wider rows that they became, and those of the present block
-    TOOK,  # nanoseconds
-    STEP,  # words of a step
-) = offsets(6, VIEW, 1, 6, 3, 3, 4, 1, 2, 2, 1, line=8)
-
-STEPS, FIRST, RANKS, PRODUCERS, OWN_TIMES, STREAMS, FIRST_STEP, CHAIN = offsets(
-    1, 1, 2, 2, 2, MOST_STEPS + 1, MOST_STEPS * STEP, line=8
+STEP = record(
+    [
+        ("table", TABLE),  # the table that is probed
+        ("viewed", WORD, VIEW),  # what the probes see of it
+        "owner",  # which of the rows of a wide row has the key, by its place in the chain
+        ("ring", ARRAY),  # ring of addresses of the records of that stream, see `gather_rows`
+        "shift",  # by how much ordinals are shifted for it
+        "stride",  # bytes from one record to the next
+        "offset",  # of the key in a record
+        "width",  # of the key, in bytes
+        "sign",  # of a key in the range that it probes
+        "low",  # what is added to the key at the lower end
+        "high",  # and at the upper end
+        ("seen", ARRAY),  # how many stored rows had arrived before each arrival
+        "arrived",  # and before the slice
+        ("stored", ARRAY),  # values of the stored rows, in a time window
+        "stored_columns",  # how many of each row
+        "time_column",  # which of these is the event time
+        "length",  # of the stored stream's time window, in ticks
+        "probed",  # wide rows that probed
+        "block_probed",  # those of the present block
+        "matched",  # the wider rows that they became
+        "block_matched",  # those of the present block
+        "took",  # nanoseconds
+        LINE,
+    ]
 )
-"""Words of a chain: how many STEPS it has; the ordinal of the FIRST row of its stream in the stretch, the RANKS of all
-of these (address, rows), and which of them may produce anything (PRODUCERS: address of their places, or 0 for all; how
-many); their event times (OWN_TIMES: address, and the length of their stream's time window); the STREAMS whose rows a
-combination has, by number, in the order of the chain; and its steps."""
+"""What each step has."""
 
-CHAINS, COUNTING, TIMED, OUT, SCRATCH, FIRST_CHAIN = offsets(1, 1, 1, 2, 1, line=8)
-"""Words of the work: how many CHAINS it has; whether combinations are only COUNTING; how many lines of event times wide
-rows have (TIMED: TIME_LINES, or 0 in windows of rows); where they go OUT (address of
-(streams + 1, places) int64, places): their ranks, and then the ordinals of each stream, or, if they are counted, of
-(arrivals,) int64 that their numbers are added to; memory of `scratch_of` words; and then the chains."""
+CHAIN = record(
+    [
+        "step_count",
+        "first",  # the ordinal of the first row of its stream in the stretch
+        ("ranks", ARRAY),  # of all rows of the stream in the stretch
+        ("producers", ARRAY),  # places of those that may produce anything; without an address, so many from the first
+        "own_times",  # address of the event times of all
+        "own_length",  # of their stream's time window
+        ("streams", WORD, MOST_STEPS + 1),  # whose rows a combination has, by number, in the order of the chain
+        ("steps", STEP, MOST_STEPS),
+        LINE,
+    ]
+)
+"""What each chain has."""
+
+CHAINS = record(
+    [
+        "chain_count",
+        "counting",  # whether combinations are only counted
+        "timed",  # lines of event times that wide rows have: TIME_LINES, or 0 in windows of rows
+        "out",  # address of (streams + 1, places) int64 for ranks and then ordinals, or of (arrivals,) for numbers
+        "places",  # of that room
+        "scratch",  # address of `scratch_of` words
+        ("chains", CHAIN, MOST_STEPS + 1),
+    ]
+)
+"""The whole work: combinations go out as their ranks, and then the ordinals of each stream; if they are counted, their
+numbers are added up for each arrival."""
+
+chains_in = records_in(CHAINS)
 
 UNFITTING, TOO_DENSE, TOO_FAR = -1, -2, -3
 """Why `walk_chains` stopped: there were not places for all combinations; one row has too many partners for a block; a
@@ -131,11 +140,6 @@ if there are any, and their ordinals."""
 NEWEST, UNTIL, TIME_LINES = range(3)
 """The lines of event times: the largest of a wide row, the smallest of its times plus lengths, and how many these are,
 see `slidejoin.plan.multiway.scope`."""
-
-
-def work_of(chains: int) -> int:
-    """Return the words of the work of so many chains."""
-    return FIRST_CHAIN + chains * CHAIN
 
 
 def scratch_of(steps: int) -> int:
@@ -174,14 +178,11 @@ def _earlier(time: int, length: int) -> int:
 
 
 @inlined
-def _find_ranges(
-    work: NDArray[np.int64], step: int, ordinals: NDArray[np.int64], lo: NDArray[np.int64], hi: NDArray[np.int64]
-) -> bool:
+def _find_ranges(step: np.record, ordinals: NDArray[np.int64], lo: NDArray[np.int64], hi: NDArray[np.int64]) -> bool:
     """Write the ranges that follow from the keys of the rows with these ordinals; return False if one is too far."""
-    ring = i64_at(work[U64(step + RECORDS)], work[U64(step + RECORDS + 1)])
-    shift, mask = int(work[U64(step + RECORDS + 2)]), int(work[U64(step + RECORDS + 1)]) - 1
-    stride, offset, width = work[U64(step + RECORDS + 3)], work[U64(step + RECORDS + 4)], work[U64(step + RECORDS + 5)]
-    sign, low, high = work[U64(step + MOVED)], work[U64(step + MOVED + 1)], work[U64(step + MOVED + 2)]
+    ring, shift, mask = i64_in(step.ring), int(step.shift), int(step.ring.length) - 1
+    stride, offset, width = step.stride, step.offset, step.width
+    sign, low, high = step.sign, step.low, step.high
     n, far = ordinals.size, 0
     for i in range(n + AHEAD):
         if i < n:
@@ -199,25 +200,23 @@ def _find_ranges(
 
 @inlined
 def _keep_in_scope(
-    work: NDArray[np.int64], step: int, values: NDArray[np.int64], counts: NDArray[np.int32],
-    found: NDArray[np.uint32], lo: NDArray[np.int64], hi: NDArray[np.int64],
+    step: np.record, values: NDArray[np.int64], counts: NDArray[np.int32], found: NDArray[np.uint32],
+    lo: NDArray[np.int64], hi: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Keep what wide rows found within their scope; return how much that is. lo and hi (n,) int64 are overwritten."""
-    length, n = work[U64(step + LENGTH)], lo.size
+    length, n, between = step.length, lo.size, True
     for i in range(n):
         lo[U64(i)], hi[U64(i)] = _earlier(values[U64(NEWEST), U64(i)], length), values[U64(UNTIL), U64(i)]
-    stored, columns = i64_at(work[U64(step + STORED)], work[U64(step + STORED + 1)]), work[U64(step + STORED + 2)]
-    column, between = work[U64(step + STORED + 3)], True
+    stored, columns, column = i64_in(step.stored), step.stored_columns, step.time_column
     kept: int = keep_between(found, 0, counts, 0, n, stored, columns, column, lo, hi, between)
     return kept
 
 
 @inlined
-def _take_times(work: NDArray[np.int64], step: int, values: NDArray[np.int64]) -> None:
+def _take_times(step: np.record, values: NDArray[np.int64]) -> None:
     """Take the event times of the rows in the last line into those of the wide rows."""
-    stored, columns = i64_at(work[U64(step + STORED)], work[U64(step + STORED + 1)]), work[U64(step + STORED + 2)]
-    mask, column, length = stored.size // columns - 1, work[U64(step + STORED + 3)], work[U64(step + LENGTH)]
-    last = values.shape[0] - 1
+    stored, columns, column, length = i64_in(step.stored), step.stored_columns, step.time_column, step.length
+    mask, last = stored.size // columns - 1, values.shape[0] - 1
     for i in range(values.shape[1]):
         time = stored[U64(((values[U64(last), U64(i)] + 1) & mask) * columns + column)]
         values[U64(NEWEST), U64(i)] = max(values[U64(NEWEST), U64(i)], time)
@@ -225,20 +224,18 @@ def _take_times(work: NDArray[np.int64], step: int, values: NDArray[np.int64]) -
 
 
 @inlined
-def _take_step(work: NDArray[np.int64], chain: int, number: int, n: int, counting: int) -> int:
+def _take_step(work: np.record, chain: np.record, number: int, n: int, counting: int) -> int:
     """Let n wide rows take a step; return how many wider ones they become, or why they do not."""
-    began, step, scratch = now(), chain + FIRST_STEP + number * STEP, work[U64(SCRATCH)]
-    own, wider, timed = _level(scratch, number), _level(scratch, number + 1), int(work[U64(TIMED)])
+    began, step, scratch = now(), chain.steps[U64(number)], work.scratch
+    own, wider, timed = _level(scratch, number), _level(scratch, number + 1), int(work.timed)
     producers, values = i64_at(own, n), i64_table_at(own + 8 * ROOM, timed + number + 1, n)
     lo, hi, rank = i64_at(scratch + 8 * LOW, n), i64_at(scratch + 8 * HIGH, n), i64_at(scratch + 8 * RANK, n)
     counts, found = i32_at(scratch + 8 * COUNTS, n), u32_at(scratch + 8 * FOUND, 2 * (ROOM + MARGIN))
-    if not _find_ranges(work, step, values[timed + work[U64(step + OWNER)]], lo, hi):
+    if not _find_ranges(step, values[timed + step.owner], lo, hi):
         return TOO_FAR
-    ranks = i64_at(work[U64(chain + RANKS)], work[U64(chain + RANKS + 1)])
-    before = i64_at(work[U64(step + SEEN)], work[U64(step + SEEN + 1)])
-    rank_probes(before, ranks, producers, work[U64(step + SEEN + 2)], rank)
-    slots, pool = u32_at(work[U64(step)], work[U64(step + 1)]), u32_at(work[U64(step + 2)], work[U64(step + 3)])
-    state, view = i64_at(work[U64(step + 4)], work[U64(step + 5)]), work[step + VIEWED : step + VIEWED + VIEW]
+    rank_probes(i64_in(step.seen), i64_in(chain.ranks), producers, step.arrived, rank)
+    slots, pool, state = u32_in(step.table.slots), u32_in(step.table.pool), i64_in(step.table.state)
+    view = i64_at(place_of(step.viewed), VIEW)
     if counting != 0 and timed == 0:
         count_cells(slots, pool, state, lo, hi, rank, view, 0, n, found, 0, ENDLESS, counts)
         total = 0
@@ -249,49 +246,45 @@ def _take_step(work: NDArray[np.int64], chain: int, number: int, n: int, countin
         if done < n:
             return TOO_DENSE
         if timed != 0 and total > 0:
-            total = _keep_in_scope(work, step, values, counts, found, lo, hi)
+            total = _keep_in_scope(step, values, counts, found, lo, hi)
         if counting == 0:
             widest = i64_table_at(wider + 8 * ROOM, timed + number + 2, total)
             widen_found(producers, values, counts, found, int(state[FLOOR]), 0, n, i64_at(wider, total), widest)
             if timed != 0:
-                _take_times(work, step, widest)
-    work[U64(step + PROBED + 1)], work[U64(step + MATCHED + 1)] = n, total
-    work[U64(step + TOOK)] += now() - began
+                _take_times(step, widest)
+    step.block_probed, step.block_matched = n, total
+    step.took += now() - began
     return total
 
 
 @inlined
-def _put(work: NDArray[np.int64], chain: int, n: int, at: int) -> None:
+def _put(work: np.record, chain: np.record, n: int, at: int) -> None:
     """Write the combinations of a block to their places."""
-    steps, lines = int(work[U64(chain + STEPS)]), int(work[U64(chain + STEPS)]) + 1
-    level = _level(work[U64(SCRATCH)], steps)
-    producers, ordinals = i64_at(level, n), i64_table_at(level + 8 * (ROOM + work[U64(TIMED)] * n), lines, n)
-    ranks = i64_at(work[U64(chain + RANKS)], work[U64(chain + RANKS + 1)])
-    out = i64_table_at(work[U64(OUT)], lines + 1, work[U64(OUT + 1)])
+    steps, ranks = int(chain.step_count), i64_in(chain.ranks)
+    level, lines = _level(work.scratch, steps), steps + 1
+    producers, ordinals = i64_at(level, n), i64_table_at(level + 8 * (ROOM + work.timed * n), lines, n)
+    out = i64_table_at(work.out, lines + 1, work.places)
     for i in range(n):
         out[U64(0), U64(at + i)] = ranks[U64(producers[U64(i)])]
     for line in range(lines):
-        stream = work[U64(chain + STREAMS + line)] + 1
+        stream = chain.streams[U64(line)] + 1
         for i in range(n):
             out[U64(stream), U64(at + i)] = ordinals[U64(line), U64(i)]
 
 
 @inlined
-def _add(work: NDArray[np.int64], chain: int, n: int) -> None:
+def _add(work: np.record, chain: np.record, n: int) -> None:
     """Add what the wide rows of a block have found in the last step to the numbers of their producers."""
-    scratch = work[U64(SCRATCH)]
-    producers = i64_at(_level(scratch, work[U64(chain + STEPS)] - 1), n)
-    counts, matches = i32_at(scratch + 8 * COUNTS, n), i64_at(work[U64(OUT)], work[U64(OUT + 1)])
-    ranks = i64_at(work[U64(chain + RANKS)], work[U64(chain + RANKS + 1)])
+    producers, ranks = i64_at(_level(work.scratch, chain.step_count - 1), n), i64_in(chain.ranks)
+    counts, matches = i32_at(work.scratch + 8 * COUNTS, n), i64_at(work.out, work.places)
     for i in range(n):
         matches[U64(ranks[U64(producers[U64(i)])])] += counts[U64(i)]
 
 
 @inlined
-def _begin(work: NDArray[np.int64], chain: int, begin: int, n: int) -> None:
+def _begin(work: np.record, chain: np.record, begin: int, n: int) -> None:
     """Write the n rows of a block as wide rows of one row each."""
-    level, listed, first = _level(work[U64(SCRATCH)], 0), work[U64(chain + PRODUCERS)], work[U64(chain + FIRST)]
-    timed = int(work[U64(TIMED)])
+    level, listed, first, timed = _level(work.scratch, 0), chain.producers.address, chain.first, int(work.timed)
     producers, values = i64_at(level, n), i64_table_at(level + 8 * ROOM, timed + 1, n)
     if listed == 0:
         for i in range(n):
@@ -301,38 +294,37 @@ def _begin(work: NDArray[np.int64], chain: int, begin: int, n: int) -> None:
     for i in range(n):
         values[U64(timed), U64(i)] = first + producers[U64(i)]
     if timed != 0:
-        times = i64_at(work[U64(chain + OWN_TIMES)], work[U64(chain + RANKS + 1)])
-        length = work[U64(chain + OWN_TIMES + 1)]
+        times, length = i64_at(chain.own_times, chain.ranks.length), chain.own_length
         for i in range(n):
             time = times[U64(producers[U64(i)])]
             values[U64(NEWEST), U64(i)], values[U64(UNTIL), U64(i)] = time, _later(time, length)
 
 
 @inlined
-def _take_steps(work: NDArray[np.int64], chain: int, n: int) -> tuple[int, int]:
+def _take_steps(work: np.record, chain: np.record, n: int) -> tuple[int, int]:
     """Let n wide rows take all steps; return how many there are before the last one and behind it, or why not."""
-    steps, last = int(work[U64(chain + STEPS)]), 0
+    steps, last = int(chain.step_count), 0
     for number in range(steps):
-        step = chain + FIRST_STEP + number * STEP
-        work[U64(step + PROBED + 1)] = work[U64(step + MATCHED + 1)] = 0
+        step = chain.steps[U64(number)]
+        step.block_probed = step.block_matched = 0
         if n > 0:
-            last, n = n, _take_step(work, chain, number, n, int(work[U64(COUNTING)]) * (number == steps - 1))
+            last, n = n, _take_step(work, chain, number, n, int(work.counting) * (number == steps - 1))
     return last, n
 
 
 @inlined
-def _sum_up(work: NDArray[np.int64], chain: int) -> None:
+def _sum_up(chain: np.record) -> None:
     """Add the figures of a block to those of the steps."""
-    for number in range(work[U64(chain + STEPS)]):
-        step = chain + FIRST_STEP + number * STEP
-        work[U64(step + PROBED)] += work[U64(step + PROBED + 1)]
-        work[U64(step + MATCHED)] += work[U64(step + MATCHED + 1)]
+    for number in range(chain.step_count):
+        step = chain.steps[U64(number)]
+        step.probed += step.block_probed
+        step.matched += step.block_matched
 
 
 @inlined
-def _walk(work: NDArray[np.int64], chain: int, at: int) -> int:
+def _walk(work: np.record, chain: np.record, at: int) -> int:
     """Follow one chain; return the place behind its combinations, or why it stopped."""
-    rows, counting, begin, block = int(work[U64(chain + PRODUCERS + 1)]), work[U64(COUNTING)] != 0, 0, BLOCK
+    rows, counting, begin, block = int(chain.producers.length), work.counting != 0, 0, BLOCK
     while begin < rows:
         taken = min(block, rows - begin)
         _begin(work, chain, begin, taken)
@@ -344,26 +336,26 @@ def _walk(work: NDArray[np.int64], chain: int, at: int) -> int:
             return total
         if counting:
             _add(work, chain, last if total > 0 else 0)
-        elif at + total > work[U64(OUT + 1)]:
+        elif at + total > work.places:
             return UNFITTING
         else:
             _put(work, chain, total, at)
             at += total
-        _sum_up(work, chain)
+        _sum_up(chain)
         begin += taken
     return at
 
 
 @kernel(OUT_I64, returns=types.int64)
-def walk_chains(work: NDArray[np.int64]) -> int:
-    """Follow all chains of the work, (n,) int64; return how many combinations there are, or why it stopped.
+def walk_chains(words: NDArray[np.int64]) -> int:
+    """Follow all chains of the work, the words of CHAINS; return how many combinations there are, or why it stopped.
 
     Combinations stand chain by chain, those of each in the order of their producers. If it stops, what has been written
     is of no use. O(rows + combinations, of each step).
     """
-    at = 0
-    for chain in range(work[U64(CHAINS)]):
-        at = _walk(work, FIRST_CHAIN + chain * CHAIN, at)
+    work, at = chains_in(words)[0], 0
+    for number in range(work.chain_count):
+        at = _walk(work, work.chains[U64(number)], at)
         if at < 0:
             break
     return at
