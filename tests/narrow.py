@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
@@ -13,6 +14,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.tuning import CURRENT
 from tests.strategies import (
     FAMILIES,
     TIME_FAMILIES,
@@ -164,12 +166,31 @@ LIMITS = {
 }
 
 
+TUNED = {
+    "SMALLEST_SPREAD": ("push_spread", "text_spread"),
+    "SMALLEST_PART": ("owned_probe_spread", "write_spread"),
+    "SMALLEST_SEARCH": ("probe_spread",),
+    "SMALLEST_SLICE": ("smallest_slice",),
+    "LARGEST_SLICE": ("largest_slice",),
+    "CHANGE_COST": ("index_change_cost", "terms_change_cost"),
+    "ENOUGH": ("index_check_rows",),
+    "FEWEST_ROWS": ("epoch_rows",),
+}
+"""Values of `Tuning` that have the name of a constant which other modules still have."""
+
+
+def tune(patch: pytest.MonkeyPatch, **values: float) -> None:
+    """Let joins that are planned from here on take other values."""
+    patch.setattr(CURRENT, "value", replace(CURRENT.value, **values))
+
+
 def set_limits(patch: pytest.MonkeyPatch, **limits: int) -> None:
-    """Set constants wherever they are known by that name."""
+    """Set constants wherever they are known by that name, and values of `Tuning`."""
     import_users()
     for name, value in limits.items():
+        tune(patch, **dict.fromkeys(TUNED.get(name, ()), value))
         known = modules_with(name, len(sys.modules))
-        assert known, name
+        assert known or name in TUNED, name
         for module in known:
             patch.setattr(module, name, value)
 

@@ -11,8 +11,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.index.cells import band_cells
-from slidejoin.operator import join_operator
 from tests.law.checks import assert_same_output
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ CELLS = np.random.default_rng(1).integers(0, 1 << 20, WINDOW // 4)
 
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_operator, "CROWDING_DUE", 64)
+    tune(monkeypatch, crowding_check_rows=64)
     monkeypatch.setattr(band_cells, "SMALLEST_CROWDED", 256)
     monkeypatch.setattr(band_cells, "ENOUGH", 64)
 

@@ -11,7 +11,7 @@ import pytest
 import slidejoin as sj
 from slidejoin.index.cells.kernels.placing import BUCKETS, MULTIPLIER, SHIFT, new_state
 from slidejoin.index.cells.layout import REGULAR, draw_multiplier
-from slidejoin.operator import join_operator
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from slidejoin.index.cells.band_cells import BandCells
@@ -22,7 +22,7 @@ BAND = "l.k BETWEEN r.k - 2 AND r.k + 2"
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_operator, "CROWDING_DUE", 2 * PUSH)
+    tune(monkeypatch, crowding_check_rows=2 * PUSH)
 
 
 def multiplier_of(state: np.ndarray[Any, Any]) -> int:

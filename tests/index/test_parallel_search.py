@@ -16,8 +16,8 @@ from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
-from slidejoin.operator.topology import shared as meeting
 from slidejoin.runtime.threads import Workers, pool_of
+from tests.narrow import tune
 
 
 def index_and_probes(n: int) -> tuple[BiSortIndex, Probes]:
@@ -80,9 +80,9 @@ def test_streams_do_not_depend_on_threads(
     expected = stream_results(1, **options)
     assert any(expected)
     monkeypatch.setattr(probing, "SMALLEST_PART", 3)
-    monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
-    monkeypatch.setattr(meeting, "SMALLEST_SEARCH", 3)
-    monkeypatch.setattr(meeting, "SMALLEST_PART", 3)
+    tune(monkeypatch, push_spread=3)
+    tune(monkeypatch, probe_spread=3)
+    tune(monkeypatch, owned_probe_spread=3)
     for threads in (2, 5):
         assert stream_results(threads, **options) == expected
 
@@ -90,7 +90,7 @@ def test_streams_do_not_depend_on_threads(
 def test_a_push_needs_no_free_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other joins keep all threads of the process busy: the caller's does what the others would."""
     expected = stream_results(1, algorithm="bi_sort")
-    monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
+    tune(monkeypatch, push_spread=3)
     free, busy = threading.Event(), threading.Barrier(8, timeout=60)
 
     def work() -> None:
@@ -112,8 +112,8 @@ def test_matches_or_ranges_give_the_same_pairs(threads: int, self_join: bool, mo
     options = {"algorithm": "bi_sort", "order": "strict", "self_join": self_join}
     expected = stream_results(1, **options)
     assert any(expected)
-    monkeypatch.setattr(meeting, "SMALLEST_SPREAD", 3)
-    monkeypatch.setattr(meeting, "SMALLEST_SEARCH", 3)
+    tune(monkeypatch, push_spread=3)
+    tune(monkeypatch, probe_spread=3)
     monkeypatch.setattr(bi_sort, "RANGES_AGAIN", 1)
     asked: list[bool] = []
     for room in (8, 40, 400):

@@ -16,10 +16,11 @@ from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.jit.compiling import inlined
-from slidejoin.operator import candidates as finding
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
+from slidejoin.tuning import Tuning
+from tests.narrow import tune
 
 
 def questions(rng: np.random.Generator, n: int, rows: int, width: int, pieces: int, aux: int) -> Probes:
@@ -68,9 +69,9 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
     rng, rows = np.random.default_rng(seed), 60
     slots = left + right
     places = rng.permutation(slots)
-    found, sides = RangeCandidates(slots, Workers(threads), ArrayPool(np.int64)), []
-    small = finding.SMALLEST_PART, probing.SMALLEST_PART
-    finding.SMALLEST_PART, probing.SMALLEST_PART = 1, 2
+    shared = Workers(threads, Tuning(write_spread=1))
+    found, sides = RangeCandidates(slots, shared, ArrayPool(np.int64)), []
+    small, probing.SMALLEST_PART = probing.SMALLEST_PART, 2
     try:
         for role, own in (("left", np.sort(places[:left])), ("right", np.sort(places[left:]))):
             index, keys, beside = (
@@ -95,7 +96,7 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
                 part = slice(ends[slot] - ends[first], ends[slot + 1] - ends[first])
                 assert sorted(zip(got[0][part], got[1][part], strict=True)) == wanted[slot]
     finally:
-        finding.SMALLEST_PART, probing.SMALLEST_PART = small
+        probing.SMALLEST_PART = small
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -126,7 +127,7 @@ def test_many_pairs_over_several_stages(threads: int, width: int) -> None:
 
 
 def test_an_answer_in_parts_is_written_by_many_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "SMALLEST_PART", 1)
+    tune(monkeypatch, write_spread=1)
     for _ in range(20):
         test_many_pairs_over_several_stages(5, 40)
 

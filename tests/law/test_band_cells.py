@@ -20,7 +20,6 @@ import slidejoin as sj
 from slidejoin.index.cells import band_cells
 from slidejoin.index.cells.band_cells import BandCells
 from slidejoin.index.cells.kernels.placing import BUCKETS
-from slidejoin.operator import join_operator
 from slidejoin.operator.window import side
 from slidejoin.predicate.truth.floats import float_keys
 from slidejoin.rows.widths import TableLimit
@@ -37,7 +36,7 @@ from tests.law.checks import (
     same_tables,
 )
 from tests.law.test_positions import assert_positions
-from tests.narrow import CELLS, A, B, limits, narrow_cases, set_limits
+from tests.narrow import CELLS, A, B, limits, narrow_cases, set_limits, tune
 from tests.oracle import CountScope, TimeScope
 from tests.strategies import FAMILIES, Case, Push, WindowCase, array
 from tests.tables import ids
@@ -117,7 +116,7 @@ def test_tables_made_roomier_as_soon_as_rows_leave(order: str, case: Case, first
 
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **smallest(FIRST_ROWS=first_rows))
-        patch.setattr(join_operator, "CROWDING_DUE", 1)
+        tune(patch, crowding_check_rows=1)
         for name, value in (("SMALLEST_CROWDED", 1), ("SPILLED", -1.0), ("SHARED", -1.0)):
             patch.setattr(band_cells, name, value)
         patch.setattr(side.SideWindow, "relieve", noted)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slidejoin.operator.pair_advisor import PairAdvisor
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
-from tests.narrow import limits, set_limits
+from tests.narrow import limits, set_limits, tune
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, comparisons, count_windows, pushes, tables, time_windows
 
 if TYPE_CHECKING:
@@ -106,6 +106,6 @@ def test_any_choice_gives_the_same_pairs_of_self_joins(case: Case, places: list[
 def test_choices_by_samples_of_a_few_rows_give_the_same_pairs(case: Case, order: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, EARLY=0, LEAST=1, CHANGE_COST=0)
-        patch.setattr("slidejoin.operator.pair_advisor.STAY", 0.5)
-        patch.setattr("slidejoin.operator.pair_advisor.PATIENCE", 0.0)
+        tune(patch, terms_stay=0.5)
+        tune(patch, terms_patience=0.0)
         assert_pairs(case, order)

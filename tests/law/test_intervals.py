@@ -22,7 +22,7 @@ from tests.law.checks import (
     lines,
     pair_lines,
 )
-from tests.narrow import limits, set_limits
+from tests.narrow import limits, set_limits, tune
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, Family, count_windows, pushes, tables, time_windows
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ def test_counts(case: Case, chosen: list[tuple[int, float]], given_limits: dict[
 def test_choices_by_samples_of_a_few_rows(case: Case, order: str, algorithm: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, EARLY=0, LEAST=1, CHANGE_COST=0)
-        patch.setattr("slidejoin.operator.pair_advisor.STAY", 0.5)
-        patch.setattr("slidejoin.operator.pair_advisor.PATIENCE", 0.0)
+        tune(patch, terms_stay=0.5)
+        tune(patch, terms_patience=0.0)
         assert_pairs(case, order, algorithm=algorithm)
 
 

@@ -16,6 +16,7 @@ from slidejoin.rows import payload, text_table
 from slidejoin.rows.text_table import TextTable
 from tests.daily import some_by_day
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples, lines
+from tests.narrow import tune
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, count_windows, pushes, tables, time_windows
 
 LONG = ["0123456789abcd", "0123456789abce", "0123456789abcdef", "0123456789abcdeg", "x0123456789abcdefghij", ""]
@@ -69,14 +70,14 @@ def forget_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(payload, "SMALLEST_LIMIT", 1)
     patch.setattr(TextTable, "complete", complete)
     patch.setattr(added_columns, "SHARE", 1 << 30)
-    patch.setattr(added_columns, "SMALLEST_SPREAD", 1)
+    tune(patch, text_spread=1)
 
 
 def few(patch: pytest.MonkeyPatch, bits: int) -> None:
     """Let hashes collide, tables begin with room for two texts, and each push be an epoch."""
     patch.setattr(text_table, "FEWEST", 2)
     patch.setattr(text_table, "ALL_BITS", bits)
-    patch.setattr(added_columns, "FEWEST_ROWS", 1)
+    tune(patch, epoch_rows=1)
     forget_at_once(patch)
 
 
@@ -142,7 +143,7 @@ def named(rows: int, start: int, *, dictionary: bool) -> pa.Table:
 )
 def test_names_that_come_and_go(on: str, dictionary: bool, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes are given out again while the join runs; a nested loop that compares the texts finds the same."""
-    monkeypatch.setattr(added_columns, "FEWEST_ROWS", 200)
+    tune(monkeypatch, epoch_rows=200)
     forget_at_once(monkeypatch)
     found = []
     for options in ({}, {"algorithm": "nested_loop", "memory_limit": 1 << 40}):

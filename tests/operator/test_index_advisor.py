@@ -10,6 +10,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.operator import index_advisor as choosing
+from slidejoin.tuning import Tuning
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,16 +33,16 @@ def there_and_back(*, self_join: bool) -> Iterator[dict[str, pa.Table]]:
 
 
 def cheap_pushes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "PUSH_COST", 0.0)
-    monkeypatch.setattr(choosing, "SMALL_PUSH_COST", 0.0)
+    tune(monkeypatch, runs_push_cost=0.0)
+    tune(monkeypatch, runs_small_push_cost=0.0)
 
 
 @pytest.mark.parametrize("window", [sj.CountWindow(300), sj.TimeWindow(300, on="ts")], ids=["count", "time"])
 @pytest.mark.parametrize("self_join", [False, True])
 def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_pushes(monkeypatch)
-    monkeypatch.setattr(choosing, "CHANGE_COST", 5.0)
-    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    tune(monkeypatch, index_change_cost=5.0)
+    tune(monkeypatch, index_check_rows=100)
     options = {"window": window, "output": "count", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
     auto = sj.StreamJoin(on="l.k = r.k", **options)
     fixed = sj.StreamJoin(on="l.k = r.k", algorithm="bi_sort", **options)
@@ -66,7 +68,7 @@ def test_there_and_back(window: Any, self_join: bool, monkeypatch: pytest.Monkey
 )
 def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_pushes(monkeypatch)
-    monkeypatch.setattr(choosing, "ENOUGH", 10)
+    tune(monkeypatch, index_check_rows=10)
     given = {"on": "l.k = r.k", "window": sj.CountWindow(300), "output": "count", "schemas": (SCHEMA, SCHEMA)} | options
     join, random = sj.StreamJoin(**given), np.random.default_rng(3)
     for number in range(5):
@@ -77,8 +79,8 @@ def test_a_choice_that_is_not_open_stays(options: dict[str, Any], monkeypatch: p
 
 @pytest.mark.parametrize("self_join", [False, True])
 def test_many_pairs_are_written_from_runs(self_join: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "CHANGE_COST", 5.0)
-    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    tune(monkeypatch, index_change_cost=5.0)
+    tune(monkeypatch, index_check_rows=100)
     cheap_pushes(monkeypatch)
     options = {"window": sj.CountWindow(300), "order": "strict", "self_join": self_join, "schemas": (SCHEMA, SCHEMA)}
     auto = sj.StreamJoin(on="l.k = r.k", **options)
@@ -105,8 +107,8 @@ def test_many_pairs_are_written_from_runs(self_join: bool, monkeypatch: pytest.M
 def test_composite_keys_change_too(on: str, window: Any, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not where pairs are output of a time window: runs would be checked row by row at their ends."""
     cheap_pushes(monkeypatch)
-    monkeypatch.setattr(choosing, "CHANGE_COST", 5.0)
-    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    tune(monkeypatch, index_change_cost=5.0)
+    tune(monkeypatch, index_check_rows=100)
     options = {"window": window, "output": output, "order": "strict"}
     auto, fixed = (sj.StreamJoin(on=on, algorithm=algorithm, **options) for algorithm in ("auto", "nested_loop"))
     used = []
@@ -121,8 +123,8 @@ def test_composite_keys_change_too(on: str, window: Any, output: str, monkeypatc
 def test_keys_that_are_compared_again_do_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values with no room are hashed: rows of sorted runs would be compared one by one, too."""
     cheap_pushes(monkeypatch)
-    monkeypatch.setattr(choosing, "CHANGE_COST", 0.0)
-    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    tune(monkeypatch, index_change_cost=0.0)
+    tune(monkeypatch, index_check_rows=100)
     join, random = sj.StreamJoin(on="l.s = r.s AND l.k = r.k", window=sj.CountWindow(300)), np.random.default_rng(3)
     for number in range(20):
         far = pa.array([2**62, -(2**62)] * 25)
@@ -132,7 +134,7 @@ def test_keys_that_are_compared_again_do_not_change(monkeypatch: pytest.MonkeyPa
 
 
 def test_small_pushes_of_many_pairs_stay_with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "ENOUGH", 100)
+    tune(monkeypatch, index_check_rows=100)
     join, random = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300)), np.random.default_rng(3)
     for number in range(20):
         join.push(left=batch(random, 50 * number, 50, 2), right=batch(random, 50 * number, 50, 2))
@@ -141,7 +143,7 @@ def test_small_pushes_of_many_pairs_stay_with_cells(monkeypatch: pytest.MonkeyPa
 
 def test_explain_says_what_is_used_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     cheap_pushes(monkeypatch)
-    monkeypatch.setattr(choosing, "ENOUGH", 10)
+    tune(monkeypatch, index_check_rows=10)
     join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(2000), output="count", schemas=(SCHEMA, SCHEMA))
     random = np.random.default_rng(3)
     assert "a hash table of cells" in join.explain()
@@ -185,7 +187,7 @@ def test_nothing_is_changed_before_staying_has_cost_as_much() -> None:
     # 55 ns a row are lost, and inserting ten million rows takes 30 ns each.
     for rows in range(100_000, 5_400_000, 50_000):
         assert chooser.better("bi_sort", **seen | {"rows": rows}) is None
-        assert chooser.due == rows + choosing.ENOUGH
+        assert chooser.due == rows + Tuning().index_check_rows
     assert chooser.better("bi_sort", **seen | {"rows": 5_600_000}) == "band_cells"
 
 
@@ -194,6 +196,6 @@ def test_rows_that_a_change_moves_into_cells_are_not_what_comes() -> None:
     join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(300), schemas=(SCHEMA, SCHEMA))
     assert join._state.operator is not None
     chooser, window = choosing.IndexAdvisor(join._state.operator.plan), 2_000_000
-    for rows in range(0, 4_000_000, choosing.ENOUGH):
+    for rows in range(0, 4_000_000, Tuning().index_check_rows):
         seen = {"rows": rows, "pairs": 100 * rows, "pushes": rows // 32_768, "window": window}
         assert chooser.better("band_cells", **seen, spilled=window // 10 + rows // 10) is None

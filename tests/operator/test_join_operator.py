@@ -11,9 +11,8 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.operator import join_operator as module
-from slidejoin.operator import output as matching
-from slidejoin.operator import slices as slices_module
 from slidejoin.rows.widths import TableLimit
+from tests.narrow import tune
 from tests.operator.streams import PREDICATES, SCHEMA, WINDOWS, in_order, pushes, results, rows
 
 BOTH = {"schemas": (SCHEMA, SCHEMA)}
@@ -62,9 +61,9 @@ def test_tiny_chunks_and_slices(
     counts = [[row["match_count"] for row in push] for push in outcome(on, WINDOWS[window], output="count")[0]]
     for chunk, slices in ((1, 1 << 18), (7, 5)):
         chunks_of(chunk, monkeypatch)
-        monkeypatch.setattr(matching, "COUNT_CHUNK", chunk)
-        monkeypatch.setattr(slices_module, "LARGEST_SLICE", slices)
-        monkeypatch.setattr(slices_module, "SMALLEST_SLICE", min(slices, 5))
+        tune(monkeypatch, counted_at_once=chunk)
+        tune(monkeypatch, largest_slice=slices)
+        tune(monkeypatch, smallest_slice=min(slices, 5))
         again, counters = outcome(on, WINDOWS[window], **options)
         assert in_order(again, order, counts) == in_order(found, order, counts)
         window_rows = {"window_left", "window_right"}  # whole sub-windows leave, and these are cut differently
@@ -102,8 +101,8 @@ def chunks_of(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of 10 rows and tables of 5."""
     chunks_of(5, monkeypatch)
-    monkeypatch.setattr(slices_module, "LARGEST_SLICE", 10)
-    monkeypatch.setattr(slices_module, "SMALLEST_SLICE", 10)
+    tune(monkeypatch, largest_slice=10)
+    tune(monkeypatch, smallest_slice=10)
 
 
 @pytest.mark.usefixtures("small")

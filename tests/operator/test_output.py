@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator import output as matching
 from slidejoin.predicate.bind import BoundFilter
+from slidejoin.tuning import Tuning
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from slidejoin.spec.join_options import Order, Output
@@ -21,7 +22,7 @@ KEYS = st.lists(st.integers(0, 9), min_size=1, max_size=12)
 
 def tables(batches: list[list[int]], shared: int, *, self_join: bool, select: list[str] | None) -> list[pa.Table]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "SHARED", shared)
+        tune(patch, gather_spread=shared)
         join = sj.StreamJoin(
             on="l.k BETWEEN r.k - 1 AND r.k + 1",
             window=sj.CountWindow(20),
@@ -65,9 +66,9 @@ def test_filters_in_stretches(
 ) -> None:
     """Whatever stretches of the candidates the threads filter, the output is the same."""
     found = []
-    for number, smallest in ((1, matching.SMALLEST_FILTER), (threads, 1)):
+    for number, smallest in ((1, Tuning().filter_spread), (threads, 1)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(matching, "SMALLEST_FILTER", smallest)
+            tune(patch, filter_spread=smallest)
             join = sj.StreamJoin(
                 on=FILTERED,
                 window=sj.CountWindow(20),
@@ -82,7 +83,7 @@ def test_filters_in_stretches(
 
 
 def test_a_filter_that_fails_in_a_thread_ends_the_push(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "SMALLEST_FILTER", 1)
+    tune(monkeypatch, filter_spread=1)
     join = sj.StreamJoin(on=FILTERED, window=sj.CountWindow(20), threads=3)
     rows = pa.table({"k": [5, 6, 7, 8], "s": ["5", "6", "7", "8"]})
     join.push(left=rows, right=rows)

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.cells import band_cells
-from slidejoin.operator import candidates
 from slidejoin.operator.fused import cells, small_push, sorted_runs
 from slidejoin.operator.general import GeneralPath
 from tests.law.checks import assert_counts, assert_pairs, examples
-from tests.narrow import A, B
+from tests.narrow import A, B, tune
 from tests.oracle import CountScope, TimeScope
 from tests.strategies import Case, Push, WindowCase
 
@@ -55,8 +54,8 @@ def taken() -> Iterator[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_push, "MOST_ROWS", 8)
         patch.setattr(small_push, "BLOCK_PLACES", 400)
-        patch.setattr(cells, "SMALLEST_SPREAD", 12)
-        patch.setattr(candidates, "SMALLEST_PART", 6)
+        tune(patch, push_spread=12)
+        tune(patch, write_spread=6)
         patch.setattr(band_cells, "MOST_FOUND", 80)
         patch.setattr(sorted_runs, "MATCHES", 1)
         patch.setattr(sorted_runs, "MOST_MATCHES", 100)
@@ -131,7 +130,7 @@ def test_any_sequence_of_paths_follows_the_law(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_push, "MOST_ROWS", 8)
         patch.setattr(small_push, "BLOCK_PLACES", 60)
-        patch.setattr(cells, "SMALLEST_SPREAD", 12)
+        tune(patch, push_spread=12)
         patch.setattr(sorted_runs, "MATCHES", 1)
         patch.setattr(sorted_runs, "MOST_MATCHES", 100)
         patch.setattr(sorted_runs, "REST", 2)

@@ -12,11 +12,11 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.operator import join_operator as operator
-from slidejoin.operator import output as matching
 from slidejoin.operator import slices
 from slidejoin.operator.window import side
 from slidejoin.rows import chunk, piece, reorder, widths
 from slidejoin.rows.widths import TABLE, TableLimit
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,7 +102,7 @@ def test_tables_are_bounded_and_together_the_same(
     schema = stream(name, range(1)).schema
     whole = join()
     expected = [whole.push(**batches(rows)) for rows in pushes]
-    monkeypatch.setattr(matching, "SHARED", 0)
+    tune(monkeypatch, gather_spread=0)
     limited(monkeypatch)
     cut, iterated = join(), join()
     for rows, table in zip(pushes, expected, strict=True):

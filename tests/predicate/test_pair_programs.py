@@ -15,6 +15,7 @@ import slidejoin as sj
 from slidejoin.predicate.bind import BoundFilter, bind
 from slidejoin.predicate.kernels.instructions import BLOCK
 from slidejoin.predicate.sql_text.sql import parse
+from tests.narrow import tune
 from tests.predicate.pairs import check_program, chosen
 
 LARGE, SMALL = 2**63 - 1, -(2**63)
@@ -211,8 +212,8 @@ def test_a_program_changes_no_result(
     name: str, algorithm: str, threads: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same rows as without programs, in the same order."""
-    monkeypatch.setattr("slidejoin.operator.candidates.SMALLEST_NARROWED", 16)
-    monkeypatch.setattr("slidejoin.operator.output.SMALLEST_FILTER", 16)
+    tune(monkeypatch, condition_spread=16)
+    tune(monkeypatch, filter_spread=16)
     random = np.random.Generator(np.random.Philox(7))
     batches = [
         [

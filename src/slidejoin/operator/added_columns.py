@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AddedColumns"]
 
-SMALLEST_SPREAD = 1 << 12
-"""Rows of each side from which on a second thread pays: they take 0.1 ms, handing over 60 µs."""
-
-FEWEST_ROWS, SHARE = 1 << 12, 8
-"""Rows of an epoch: at least so many, and at least this share of the texts that are known."""
+SHARE = 8
+"""Rows of an epoch: at least this share of the texts that are known."""
 
 
 class AddedColumns:
@@ -83,7 +80,8 @@ class AddedColumns:
             values[side] = self._values(side, tables[side])
 
         # Known texts are found by a thread for each side; new ones get their codes afterwards.
-        workers = self._workers if min(table.num_rows for table in tables.values()) >= SMALLEST_SPREAD else Workers(1)
+        fewest = min(table.num_rows for table in tables.values())
+        workers = self._workers if fewest >= self._workers.tuning.text_spread else Workers(1)
         workers.run([partial(look_up, side) for side in tables])
         return {side: self._with_added(side, table, found[side], values[side]) for side, table in tables.items()}
 
@@ -107,7 +105,7 @@ class AddedColumns:
 
     def advance(self) -> None:
         """Begin another epoch if enough rows have come; forget what was last seen in one of which no row is left."""
-        if self._rows < max(FEWEST_ROWS, self._table.texts // SHARE):
+        if self._rows < max(self._workers.tuning.epoch_rows, self._table.texts // SHARE):
             return
         left, right = self._windows["left"], self._windows["right"]
         self._past.append((self._epoch, left.rows_seen, right.rows_seen))

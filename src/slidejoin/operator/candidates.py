@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["PositionCandidates", "RangeCandidates"]
 
 
-SMALLEST_NARROWED = 1 << 12
-"""Candidates from which on a further thread pays for a condition: as many take 60 µs."""
-
-SMALLEST_PART = 1 << 17
-"""Pairs from which on a further thread pays: as many take 0.2 ms, handing over 60 µs."""
-
-
 class RangeCandidates:
     """Candidates in two passes: each side's index has counted its own, and they are written in arrival order.
 
@@ -65,7 +58,7 @@ class RangeCandidates:
         ends = np.cumsum(self.counts[first:last])
         total = int(ends[-1]) if ends.size else 0
         left, right = self._memory.take(total), self._memory.take(total)
-        parts = max(1, min(self._workers.threads, total // SMALLEST_PART))
+        parts = max(1, min(self._workers.threads, total // self._workers.tuning.write_spread))
         cuts = {first, last, *(first + int(np.searchsorted(ends, total * part // parts)) for part in range(1, parts))}
         stops = sorted(cuts)
         ranges = [found.in_ranges for _, _, found in self._found]
@@ -176,7 +169,7 @@ class PositionCandidates:
             ends = np.cumsum(found.counts[begin:end]) + before
             flags[side] = np.empty(int(ends[-1]) if ends.size else before, np.bool_)
             total = flags[side].size - before
-            parts = max(1, min(2 * self._workers.threads, total // SMALLEST_NARROWED))
+            parts = max(1, min(2 * self._workers.threads, total // self._workers.tuning.condition_spread))
             stops = [
                 begin,
                 *(begin + int(np.searchsorted(ends, before + total * n // parts)) for n in range(1, parts)),
@@ -238,8 +231,9 @@ class PositionCandidates:
         """Return the (left, right) ordinals of the candidates of slots first…last-1, each thread a stretch of them."""
         first, last = first + self._first, last + self._first
         stops = [first, last]
-        if self._workers.threads > 1 and self.total >= 2 * SMALLEST_PART:
-            parts = min(self._workers.threads, self.total // SMALLEST_PART)
+        least = self._workers.tuning.write_spread
+        if self._workers.threads > 1 and self.total >= 2 * least:
+            parts = min(self._workers.threads, self.total // least)
             stops = [first + (last - first) * part // parts for part in range(parts + 1)]
         # Where each stretch begins, on both sides: its probes, their matches, and the pairs before it.
         begins = {side: [self._probes(side, 0, stop)[1] for stop in stops] for side in self._sides}

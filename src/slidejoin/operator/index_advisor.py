@@ -11,12 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexAdvisor"]
 
-RUN_COST, RUN_PAIR_COST, PUSH_COST = 90.0, 2.0, 400_000.0
-"""Nanoseconds that sorted runs take for a row, for each output match, and for a push of any size."""
+RUN_COST, RUN_PAIR_COST = 90.0, 2.0
+"""Nanoseconds that sorted runs take for a row, and for each output match."""
 
-SMALL_PUSH, SMALL_PUSH_COST = 1 << 13, 125_000.0
-"""Rows of a push up to which runs may have a fused path too (`operator.fused`), and its extra cost a push compared with
-cells."""
+SMALL_PUSH = 1 << 13
+"""Rows of a push up to which runs may have a fused path too (`operator.fused`)."""
 
 CELL_COST, CELL_PAIR_COST, CROWDED_COST = 35.0, 2.2, 0.025
 """The same for cells, and the cost of the square of a row's matches, times the fraction of rows behind full buckets:
@@ -35,14 +34,8 @@ then."""
 COUNTED_RUN_COST, COUNTED_RUN_PAIR_COST, COUNTED_PAIR_COST = 120.0, 0.4, 1.4
 """Nanoseconds a row for runs, and a match for both, where matches are only counted."""
 
-CHANGE_COST = 30.0
-"""Nanoseconds for each row of the window of changing the index: not done before staying has cost as much."""
-
 STAY = 1.25
 """The other index has to be this many times cheaper."""
-
-ENOUGH = 1 << 14
-"""Rows between two checks, and before the first."""
 
 
 class IndexAdvisor:
@@ -80,7 +73,8 @@ class IndexAdvisor:
         if plan.composite is not None:
             self._pair_costs = COMPOSITE_CELL_PAIR_COST, COMPOSITE_RUN_PAIR_COST
         self.open = changes and config.algorithm == "auto" and served and not plan.bound.never
-        self.due = ENOUGH
+        self._tuning = plan.tuning
+        self.due = self._tuning.index_check_rows
         self._begins = True
         self._rows = self._pairs = self._pushes = self._spilled = 0
         self._cells = self._runs = self._lost = 0.0
@@ -107,15 +101,17 @@ class IndexAdvisor:
         Examples
         --------
         >>> from types import SimpleNamespace as Some
+        >>> from slidejoin.tuning import Tuning
         >>> config, bound = Some(output="count", algorithm="auto"), Some(never=False)
-        >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), scope=None, composite=None)
+        >>> plan = Some(config=config, axis=1, loose=(), bound=bound, terms=(1,), composite=None)
+        >>> plan.scope, plan.tuning = Some(counted=1), Tuning()
         >>> plan.index_terms, plan.filter = lambda algorithm: Some(key=(0,)), lambda inexact: None
         >>> advisor = IndexAdvisor(plan)
         >>> advisor.better("band_cells", rows=0, pairs=0, pushes=0, window=0)
         >>> advisor.better("band_cells", rows=100_000, pairs=50_000_000, pushes=1, window=1000)
         'bi_sort'
         """
-        self.due = rows + ENOUGH
+        self.due = rows + self._tuning.index_check_rows
         if self._begins:
             # Rows moved from another index or restored say nothing about the rows to come.
             self._begin(rows, pairs, pushes, spilled)
@@ -128,7 +124,7 @@ class IndexAdvisor:
         cells = used == CELLS
         ours, other = (self._cells, self._runs) if cells else (self._runs, self._cells)
         lost = self._lost + new * (ours - other) if ours > STAY * other else 0.0
-        change = lost > CHANGE_COST * window
+        change = lost > self._tuning.index_change_cost * window
         if change:
             self._begins, self._lost = True, 0.0
         elif new >= window // 8:
@@ -148,7 +144,8 @@ class IndexAdvisor:
     def _estimates(self, seen: float, pushes: float, window: int) -> tuple[float, float]:
         """Return the nanoseconds that cells and runs take for a row with so many matches and its share of a push."""
         small, alone = (self._short and pushes * rows >= 1 for rows in (SMALL_PUSH, ALONE))
-        push, both = (SMALL_PUSH_COST if small else PUSH_COST) * pushes, 2 if alone else 1
+        costs = self._tuning.runs_small_push_cost, self._tuning.runs_push_cost
+        push, both = costs[0 if small else 1] * pushes, 2 if alone else 1
         crowded = (FAR_CROWDED_COST if alone and window > FAR else CROWDED_COST) * (self._crowded * seen) ** 2
         if self._counts:
             return (

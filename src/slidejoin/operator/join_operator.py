@@ -60,9 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JoinOperator"]
 
-CROWDING_DUE = 1 << 14
-"""Rows between two checks whether keys crowd in an index."""
-
 
 class JoinOperator:
     """The windows of both sides, and the paths that rows take through them.
@@ -106,7 +103,7 @@ class JoinOperator:
         self.ingest = Ingest(plan)
         self.stats = Stats()
         self.windows: dict[Side, SideWindow] = {}
-        workers, memory = Workers(plan.config.threads), ArrayPool(np.int64)
+        workers, memory = Workers(plan.config.threads, plan.tuning), ArrayPool(np.int64)
         # Which indexes a window has is the topology's choice, so it comes first.
         self.topology = make_topology(plan, self.windows, workers, self.stats, memory)
         making = self.topology.make_index
@@ -152,13 +149,13 @@ class JoinOperator:
         self.general, self._output = self.deferred or self.asked or pairs, pairs.output
         self._advisor = IndexAdvisor(plan, changes=sealed is None and at_once)
         # Both indexes exist until the new one is done.
-        self._crowding_due = CROWDING_DUE if plan.config.memory_limit is None else None
+        self._crowding_due = plan.tuning.crowding_check_rows if plan.config.memory_limit is None else None
         # Needed at each push, however small.
         counted = plan.scope.counted
         self._sizes = None if counted is None else (counted.left, counted.right, counted.slide)
         self._self_join, self._counting = plan.config.self_join, plan.config.output == "count"
         self._borrowing = [one for one in self.windows.values() if one.borrows]
-        self._due = min(CROWDING_DUE, self._advisor.due)
+        self._due = min(plan.tuning.crowding_check_rows, self._advisor.due)
         self._pushes = self.changes = 0
         """Grows as soon as a push has taken rows; a push that fails before that changes nothing."""
         INTERPRETER.planned()
@@ -377,12 +374,13 @@ class JoinOperator:
             if better is not None and not any(window.stretched() or window.hashed for window in self.windows.values()):
                 self._change_to(self.plan.index_terms(better))
         if self._crowding_due is not None and rows >= self._crowding_due:
-            self._crowding_due = rows + CROWDING_DUE
+            self._crowding_due = rows + self.plan.tuning.crowding_check_rows
             # One side at a time, so that no push waits for two.
             if left.relieve() or right.relieve():
                 advisor.begin_anew()
         dues = [advisor.due] if advisor.open else []
-        self._due = min([*dues, rows + CROWDING_DUE if self._crowding_due is None else self._crowding_due])
+        later = rows + self.plan.tuning.crowding_check_rows
+        self._due = min([*dues, later if self._crowding_due is None else self._crowding_due])
 
     def _change_if_stretched(self, push: Push) -> None:
         """Continue with sorted runs where an index would span too many rows; none of the push has expired by then."""

@@ -39,16 +39,8 @@ T = TypeVar("T")
 
 NO_ROWS = np.empty(0, np.int64)
 
-COUNT_CHUNK = 1 << 20
-
 POSITION_BYTES = 16
 """Of a pair's two ordinals."""
-
-SHARED = 1 << 13
-"""Pairs from which on the two sides' columns are gathered by a thread each: handing over costs some 30 µs."""
-
-SMALLEST_FILTER = 1 << 12
-"""Pairs from which on a further thread pays for a filter: 0.2 ms or more, handing over costs some 30 µs."""
 
 
 class Candidates(Protocol):
@@ -244,7 +236,10 @@ class PairOutput:
             rows = ordinals["left"].size
             # If both sides have no more than that, they are one table.
             fits = limit.nbytes // 2
-            gathered = self._both(partial(self._gathered, names, ordinals, decoded, fits), rows >= SHARED and several)
+            gathered = self._both(
+                partial(self._gathered, names, ordinals, decoded, fits),
+                rows >= self._workers.tuning.gather_spread and several,
+            )
             start, nbytes = 0, sum(one.nbytes for one in gathered.values())
             for stop in [rows] if nbytes <= limit.nbytes else limit.stops(_widths(gathered)):
                 tables = self._both(partial(_table, gathered, start, stop), several and 2 * nbytes > limit.nbytes)
@@ -288,7 +283,7 @@ class PairOutput:
         if condition is None:
             return found.counts
         counts = np.zeros_like(found.counts)
-        for first, last in _chunks(found, COUNT_CHUNK):
+        for first, last in _chunks(found, self._workers.tuning.counted_at_once):
             _, _, slots = self._pairs(found, condition, first, last, with_slots=True)
             counts += np.bincount(slots, minlength=counts.size)
         return counts
@@ -350,7 +345,7 @@ class PairOutput:
         another's, so each thread takes stretches of them: one of each half, since left probes may come before right
         ones, and pairs of one side's probes cost more than the other's.
         """
-        threads = max(1, min(self._workers.threads, left.size // SMALLEST_FILTER))
+        threads = max(1, min(self._workers.threads, left.size // self._workers.tuning.filter_spread))
         stretches = 1 if threads == 1 else 2 * threads
         ends, program = np.cumsum(counts), self._program(condition)
         found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = [(NO_ROWS,) * 3] * stretches

@@ -46,21 +46,12 @@ CELL_COST, CROWD_COST = 20.0, 3.0
 """Nanoseconds for each cell after the second one that a closed range touches, and for each row of a cell that is wider
 than ranges are."""
 
-CHANGE_COST = 250.0
-"""Nanoseconds for each row of the window of changing the index: not done before staying has cost as much."""
-
-STAY = 1.25
-"""Another choice has to be this many times cheaper."""
-
 EARLY, ENOUGH = 1 << 10, 1 << 20
 """Rows between two checks, which take 1 ms: at least, and while the join is fast; in between they double."""
 
 OPEN, MOST_CELLS = float(1 << 62), 1e6
 """Wider ranges of integers than this are open, as are those of doubles that are that wide; and more cells than a probe
 reads."""
-
-PATIENCE = 1.0
-"""Seconds from one check to the next, however few rows came: a wrong choice may be a thousand times slower."""
 
 
 class Estimate(NamedTuple):
@@ -123,7 +114,9 @@ class PairAdvisor:
         suddenly be far worse.
         """
         new = rows - self._at
-        waits = new < min(EARLY, ENOUGH) or (new < min(ENOUGH, self._at) and perf_counter() - self._checked < PATIENCE)
+        waits = new < min(EARLY, ENOUGH) or (
+            new < min(ENOUGH, self._at) and perf_counter() - self._checked < self._plan.tuning.terms_patience
+        )
         if waits and not lengthened():
             return 0
         self._at = rows
@@ -153,11 +146,11 @@ class PairAdvisor:
             choices.append(used)
         self._estimates = sorted((self._estimate(chosen, seen) for chosen in choices), key=lambda one: one.cost)
         ours, best = self._of(used), self._estimates[0]
-        if ours is None or ours.cost <= STAY * best.cost:
+        if ours is None or ours.cost <= self._plan.tuning.terms_stay * best.cost:
             self.lost = 0.0
             return None
         self.lost += rows * (ours.cost - best.cost)
-        if self.lost <= CHANGE_COST * sum(window.payload.rows for window in windows.values()):
+        if self.lost <= self._plan.tuning.terms_change_cost * sum(window.payload.rows for window in windows.values()):
             return None
         self.lost = 0.0
         return best.chosen

@@ -8,7 +8,6 @@ import numpy as np
 
 from slidejoin.operator.ingest.arrival import Arrivals
 from slidejoin.operator.ingest.ingest import Push
-from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.rows.widths import SLICE, TableLimit, Widths, chunked, in_one_chunk, widths_of
 from slidejoin.sides import SIDES
 
@@ -22,18 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["slice_rows", "slices_of"]
 
-SMALLEST_SLICE = 1 << 11
-
 
 def slice_rows(plan: Plan, times: Mapping[Side, NDArray[np.int64] | None]) -> int:
     """Return how many rows a slice may have: as many as the windows hold, else probes search rows that they never see.
 
     `times` are the event times of all rows, (n,) int64 for each side; None for count windows.
     """
-    return min(max(plan.scope.at_once(times), SMALLEST_SLICE), LARGEST_SLICE)
+    return min(max(plan.scope.at_once(times), plan.tuning.smallest_slice), plan.tuning.largest_slice)
 
 
-def slices_of(plan: Plan, push: Push, most: int = LARGEST_SLICE) -> Iterator[Push]:
+def slices_of(plan: Plan, push: Push, most: int) -> Iterator[Push]:
     """Cut a push into slices of its arrival order, of up to `most` rows."""
     arrivals, total = push.arrivals, push.rows
     rows, large = slice_rows(plan, push.times), any(map(chunked, push.tables.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ from slidejoin.rows.held_types import check_holdable, held_schema
 from slidejoin.rows.text import is_text
 from slidejoin.sides import SIDES
 from slidejoin.spec.options import algorithm_in_words, structures
+from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -192,7 +193,7 @@ class Plan:
     numbers : tuple of int
         For each of them its number among the predicate's own terms, -1 for the scope.
     scope : OrdinalScope, TimeScope or CountScope
-        The window as a range term; None for count windows over the operator's own ordinals.
+        Which rows a probe sees, and which expire.
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
     composite : Composite or None
@@ -205,6 +206,8 @@ class Plan:
         What is emitted of a left row as it expires; None if pairs are emitted at once.
     limit : str or None
         Which limit of planning was met, in words; None if none was.
+    tuning : Tuning
+        Measured thresholds, those of the time of planning.
     """
 
     config: JoinSpec
@@ -219,6 +222,7 @@ class Plan:
     columns: dict[Side, StoredColumns]
     rule: DeferredRule | None = None
     limit: str | None = None
+    tuning: Tuning = field(default_factory=tuning, compare=False)
 
     def schema(self, side: Side) -> pa.Schema:
         """Whole schema of that side's batches."""

@@ -467,6 +467,6 @@ def plan_join(
             columns = {side: one.with_added(part.columns[side]) for side, one in columns.items()}
         return UnionPlan(
             config, whole.bound, whole.terms, whole.numbers, whole.scope, whole.layout, None, None,
-            False, columns, rule, limit, parts,  # noqa: FBT003 - the plan without branches
+            False, columns, rule, limit, parts=parts,  # noqa: FBT003 - the plan without branches
         )  # fmt: skip
     return replace(made(config), limit=limit)

@@ -11,8 +11,12 @@ from queue import SimpleQueue
 from threading import Lock, get_ident, local
 from typing import TYPE_CHECKING
 
+from slidejoin.tuning import tuning
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from slidejoin.tuning import Tuning
 
 __all__ = ["Workers", "cores", "pool_of"]
 
@@ -55,8 +59,10 @@ class Workers:
     If that is None, each core has one, up to `MOST`.
     """
 
-    def __init__(self, threads: int | None) -> None:
+    def __init__(self, threads: int | None, own: Tuning | None = None) -> None:
         self.threads = threads or min(cores(), MOST)
+        self.tuning = own or tuning()
+        """From how much work on a further thread pays."""
 
     def run(self, tasks: list[Callable[[], None]]) -> None:
         """Run all tasks to their end; the first one's error is raised after that.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.operator.fused import cells
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,6 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with limits so small that two threads share each push."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
-            patch.setattr(cells, "SMALLEST_SPREAD", 4)
+            tune(patch, push_spread=4)
             patch.setattr("slidejoin.index.cells.band_cells.MOST_FOUND", 80)
         yield

@@ -15,6 +15,7 @@ from slidejoin.operator.fused import cells, small_push
 from slidejoin.operator.fused.terms import FusedTerms
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.law.test_composite_keys import BITS, few_bits
+from tests.narrow import tune
 from tests.operator.twins import Twins
 from tests.strategies import Case, count_windows, pushes, tables, time_windows
 
@@ -70,7 +71,7 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.param == "tiny":
             patch.setattr(small_push, "MOST_ROWS", 12)
             patch.setattr(small_push, "BLOCK_PLACES", 40)
-            patch.setattr(cells, "SMALLEST_SPREAD", 4)
+            tune(patch, push_spread=4)
         yield
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.cells import band_cells
-from slidejoin.operator import candidates as finding
 from slidejoin.operator.fused import cells, small_push
 from slidejoin.operator.fused import sorted_runs as runs
+from tests.narrow import tune
 from tests.operator.twins import Twins
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.param == "tiny":
             patch.setattr(small_push, "MOST_ROWS", 12)
             patch.setattr(small_push, "BLOCK_PLACES", 40)
-            patch.setattr(cells, "SMALLEST_SPREAD", 4)
-            patch.setattr(finding, "SMALLEST_PART", 6)
+            tune(patch, push_spread=4)
+            tune(patch, write_spread=6)
             patch.setattr(band_cells, "MOST_FOUND", 80)
             patch.setattr(runs, "MATCHES", 1)
             patch.setattr(runs, "MOST_MATCHES", 100)

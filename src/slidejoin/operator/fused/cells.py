@@ -47,7 +47,6 @@ from slidejoin.operator.fused.words import (
 )
 from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.slices import slice_rows
-from slidejoin.operator.topology.shared import SMALLEST_SPREAD
 from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES, other
 
@@ -179,7 +178,7 @@ class FusedCells(FusedPush):
 
     def _helper(self, rows: int) -> Partner | None:
         """Return the thread that helps with so many rows, woken up, if that pays and there is one."""
-        helper = partner() if rows >= SMALLEST_SPREAD and self._parts.workers.threads > 1 else None
+        helper = partner() if rows >= self._parts.plan.tuning.push_spread and self._parts.workers.threads > 1 else None
         if helper is not None:
             helper.rouse()
         return helper

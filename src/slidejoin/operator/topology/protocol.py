@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import make_index
-from slidejoin.operator.window.side import LARGEST_SLICE
+from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class JoinTopology(ABC):
     @property
     def largest_slice(self) -> int:
         """Arrivals that are inserted and probed together at most: what they produce leaves the join together."""
-        return LARGEST_SLICE
+        return tuning().largest_slice
 
     def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         """Return an empty index for one side's window, with that algorithm inside."""

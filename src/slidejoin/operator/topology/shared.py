@@ -29,20 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
-__all__ = ["SMALLEST_SPREAD", "SharedTopology"]
-
-SMALLEST_SPREAD = 1 << 13
-"""Rows of a push from which on a second thread pays: they take 0.4 ms, handing over 60 µs."""
-
-SMALLEST_DEAR_SPREAD = 1 << 10
-"""The same where probes are dear: as many rows take 0.7 ms and more."""
-
-SMALLEST_SEARCH = 1 << 11
-"""Probes from which on a further thread pays, once threads are at work."""
-
-SMALLEST_PART = 1 << 14
-"""The same for a third thread and more, where two own an index each: on sixteen cores, four threads take as long as two
-for so many, and longer for fewer."""
+__all__ = ["SharedTopology"]
 
 EVEN = 3
 """With this many times the other side's rows, a side's probes are divided instead: one owner each would leave one
@@ -59,6 +46,7 @@ class SharedTopology(TopologySteps):
 
         The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
         """
+        tuning = self._plan.tuning
         batches: dict[Side, ProbeBatch] = {}
         answers: dict[Side, Answer] = {}
         # Each side's rows are prepared by its owner, and may probe the other index in the order that this gave.
@@ -85,11 +73,11 @@ class SharedTopology(TopologySteps):
             dear_here = self._windows[stored].index.dear_probes
             several = dear_here or (self._workers.threads > len(SIDES) and not alone)
             workers = self._workers if several else self._alone
-            answers.update(self._answer({role: batches[role]}, {role: 0}, workers, least=SMALLEST_PART))
+            answers.update(self._answer({role: batches[role]}, {role: 0}, workers, least=tuning.owned_probe_spread))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
         dear = any(window.index.dear_probes for window in self._windows.values())
-        alone = self._workers.threads == 1 or part.rows < (SMALLEST_DEAR_SPREAD if dear else SMALLEST_SPREAD)
+        alone = self._workers.threads == 1 or part.rows < (tuning.dear_push_spread if dear else tuning.push_spread)
         if self._plan.config.self_join or not (alone or many <= EVEN * few):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
             spread = self._alone if alone or self._plan.config.self_join else self._workers
@@ -135,12 +123,12 @@ class SharedTopology(TopologySteps):
         starts: dict[Side, int],
         workers: Workers,
         inexact: Collection[int] = (),
-        least: int = SMALLEST_SEARCH,
+        least: int | None = None,
     ) -> dict[Side, Answer]:
         """Probe the indexes with batches, from the probe on that `starts` names, with as many threads as pay."""
         start = perf_counter()
         rest = sum(len(batch) - starts[role] for role, batch in batches.items())
-        share = max(-(-rest // workers.threads), least)
+        share = max(-(-rest // workers.threads), least or self._plan.tuning.probe_spread)
         probing = {}
         for role, batch in batches.items():
             index = self._windows[other(role)].index

@@ -54,9 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CellJoinTopology", "WorkerLoad"]
 
-SMALLEST_SPREAD = 1 << 13
-"""Rows of a push from which on a second thread pays for storing them."""
-
 HANDOVER = 200_000.0
 """Nanoseconds of comparing from which on it is handed to threads: handing over takes some 60 µs."""
 
@@ -142,7 +139,7 @@ class CellJoinTopology(TopologySteps):
         if self._load is not None:
             self._divide(self._load.began())
         # The windows of a self-join share the rows, which the left one takes: it comes first.
-        alone = part.rows < SMALLEST_SPREAD or self._plan.config.self_join
+        alone = part.rows < self._plan.tuning.push_spread or self._plan.config.self_join
         (self._alone if alone else self._workers).run([task(self._append, side, part, first, None) for side in SIDES])
         return self._found(part, first)
 

@@ -16,7 +16,6 @@ from slidejoin.index.factory import make_index
 from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
-from slidejoin.operator.topology.shared import SMALLEST_SPREAD
 from slidejoin.operator.topology.steps import TopologySteps
 from slidejoin.papers.split_join.cores.cores_index import CoresIndex, DealtRows
 from slidejoin.papers.split_join.cores.found import FoundInCores
@@ -182,7 +181,7 @@ class DividedTopology(TopologySteps):
     def _threads(self, rows: int) -> int:
         """Return how many threads a message of so many rows and probes is worth."""
         dear = any(window.index.dear_probes for window in self._windows.values())
-        few = rows * len(self.cores) < 2 * SMALLEST_SPREAD and not dear
+        few = rows * len(self.cores) < 2 * self._plan.tuning.push_spread and not dear
         return 1 if few else min(self._workers.threads, len(self.cores))
 
     # -- gathering ---------------------------------------------------------------------------------------------------
