@@ -169,6 +169,7 @@ LIMITS = {
 TUNED = {
     "SMALLEST_SPREAD": ("push_spread", "text_spread"),
     "SMALLEST_PART": ("owned_probe_spread", "write_spread"),
+    "SMALLEST_DEAR_SPREAD": ("dear_push_spread",),
     "SMALLEST_SEARCH": ("probe_spread",),
     "SMALLEST_SLICE": ("smallest_slice",),
     "LARGEST_SLICE": ("largest_slice",),
