@@ -109,6 +109,7 @@ def test_positions_of_nearest_answers(part: int, change: Callable[[list[int]], l
         ("waiting", True, "waiting of deferred of the snapshot should be a whole number"),
         ("folded", {"first": 3, "end": 73}, "left rows from 3 on were folded, but those from 10 to 20 wait"),
         ("folded", {"first": 11, "end": 1 << 70}, "end of folded of deferred of the snapshot should be a whole number"),
+        ("folded", {"first": 11, "end": 79}, "end of folded of deferred of the snapshot should be a whole number"),
         ("folded", {"end": 73}, "folded of deferred of the snapshot lacks first"),
         ("folded", [11, 73], "folded of deferred of the snapshot should be an object, got"),
     ],

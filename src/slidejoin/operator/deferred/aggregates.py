@@ -454,8 +454,8 @@ class AggregateAnswers:
         """Return what was folded, as numbers and tables."""
         return {"first": self._first}, [pa.table(one.columns()) for one in self._folded]
 
-    def load(self, stored: StoredValue, tables: list[pa.Table], waiting: range) -> None:
-        """Take what `saved` returned; these left rows wait.
+    def load(self, stored: StoredValue, tables: list[pa.Table], waiting: range, until: int) -> None:  # noqa: ARG002 - no right row is stored
+        """Take what `saved` returned; these left rows wait, and right rows before `until` may have been folded.
 
         Raises
         ------

@@ -466,15 +466,15 @@ class NearestAnswers:
         ordinals = pa.table({"ordinal": array_of(self._right.ordinals)})
         return numbers, [counts, right, ordinals, self._right.table]
 
-    def load(self, stored: StoredValue, tables: list[pa.Table], waiting: range) -> None:
-        """Take what `saved` returned; these left rows wait.
+    def load(self, stored: StoredValue, tables: list[pa.Table], waiting: range, until: int) -> None:
+        """Take what `saved` returned; these left rows wait, and right rows before `until` may have been folded.
 
         Raises
         ------
         StateError
             If that cannot have been folded.
         """
-        end = stored["end"].whole(0, self._parts.windows["right"].rows_seen)
+        end = stored["end"].whole(0, until)
         counts = int64s(tables[0].column(0), 0, self._rule.k, "the numbers of nearest rows")
         right = int64s(tables[1].column(0), 0, end - 1, "the nearest rows")
         ordinals = int64s(tables[2].column(0), 0, end - 1, "the ordinals of right rows that were nearest")

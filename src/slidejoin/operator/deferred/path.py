@@ -217,7 +217,10 @@ class DeferredPath:
         self._departures.load(self._windows, clock)
         self._waiting.start_at(waiting)
         self._waiting.room(rows)[:] = since
-        self._answers.load(stored["folded"], tables[1:], range(waiting, waiting + rows))
+        # Rows that wait, and rows to come, see none of the right rows that were folded.
+        visible = 0 if self._counted is None else self._counted.first("right", right.rows_seen)
+        until = min(visible, int(since[0])) if rows else visible
+        self._answers.load(stored["folded"], tables[1:], range(waiting, waiting + rows), until)
 
     @property
     def schemas(self) -> list[pa.Schema]:
