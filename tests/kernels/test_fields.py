@@ -10,17 +10,7 @@ from numba import types
 
 from slidejoin.jit.compiling import OUT_I64, U64, kernel
 from slidejoin.jit.vectors.atomics import read_word, swap_word, write_word
-from slidejoin.jit.vectors.fields import (
-    ARRAY,
-    WORD,
-    i64_in,
-    record,
-    records_in,
-    u32_in,
-    u64_in,
-    word,
-    words_for,
-)
+from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, record, records_in, u32_in, u64_in, word, words_for
 from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:

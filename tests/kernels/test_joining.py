@@ -9,20 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slidejoin.jit.vectors.fields import words_for
 from slidejoin.operator.kernels import joining
-from slidejoin.operator.kernels.joining import (
-    EVERY_PAIR,
-    FIRST_PAIRS,
-    KEPT_PAIRS,
-    LEAVING,
-    LONE,
-    MARKED,
-    NO_PAIRS,
-    ORDINALS,
-    SIZES,
-    SLIDE_BY,
-    WAYS,
-)
+from slidejoin.operator.kernels.joining import EVERY_PAIR, FIRST_PAIRS, NO_PAIRS, WAYS
 from slidejoin.operator.kernels.matched import mark_found, mark_probes
 from slidejoin.operator.window.matched_rows import MatchedRows
 from tests.law.checks import examples
@@ -103,16 +92,14 @@ def test_rows_of_a_push(drawn: Pushed) -> None:
         marks.append(matched if is_marked else MatchedRows())
         known.append(set(before))
     rows, alone = expected(drawn, pairs, known)
-    ways = np.full(WAYS, -1)
-    ways[KEPT_PAIRS], ways[SLIDE_BY], ways[SIZES : SIZES + 2], ways[ORDINALS : ORDINALS + 2] = (
-        drawn["kept"], slide, sizes, first,
-    )  # fmt: skip
-    for number, side in enumerate(SIDES):
-        if side in drawn["put_out"]:
-            ways[LEAVING + number] = displaced(first[number], sizes[number], slide)
+    words = words_for(WAYS)
+    ways = words.view(WAYS)[0]
+    ways.pairs, ways.slide, ways.marked = drawn["kept"], slide, drawn["marked"]
+    for side, own, size, ordinal in zip(SIDES, (ways.left, ways.right), sizes, first, strict=True):
+        own.window, own.ordinal, own.lone = size, ordinal, -1
+        own.leaving = displaced(ordinal, size, slide) if side in drawn["put_out"] else -1
     every = np.array([pair for found in pairs for pair in found], np.int64).reshape(-1, 2)
     counts = [np.array([len(pairs[rank]) for rank in own], np.int32) for own in ranks]
-    ways[MARKED] = drawn["marked"]
     for number, matched in enumerate(marks):
         if drawn["marked"] and matched.view[1].size:
             partners = [pair[number] for rank in ranks[1 - number] for pair in pairs[rank]]
@@ -122,7 +109,7 @@ def test_rows_of_a_push(drawn: Pushed) -> None:
     room = len(every) + sum(sides) + 2 * slide + 1
     out, bits = np.full((2, room), -9), np.empty((2, room // 8 + 1), np.uint8)
     done = joining.join_rows(
-        *marks[0].view, *marks[1].view, every[:, 0].copy(), every[:, 1].copy(), *ranks, *counts, ways, *out, *bits
+        *marks[0].view, *marks[1].view, every[:, 0].copy(), every[:, 1].copy(), *ranks, *counts, words, *out, *bits
     )
     assert list(zip(*out[:, :done].tolist(), strict=True)) == [
         tuple(-1 if one is None else one for one in row) for row in rows
@@ -130,7 +117,7 @@ def test_rows_of_a_push(drawn: Pushed) -> None:
     present = np.unpackbits(bits, axis=1, count=done, bitorder="little")
     assert present.tolist() == [[row[number] is not None for row in rows] for number in range(2)]
     if drawn["kept"] != FIRST_PAIRS:
-        assert ways[LONE : LONE + 2].tolist() == alone
+        assert [ways.left.lone, ways.right.lone] == alone
     for number, matched in enumerate(marks):
         if matched.view[1].size:
             begin = displaced(first[number], sizes[number], slide)

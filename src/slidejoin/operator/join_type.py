@@ -20,20 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slidejoin.operator.kernels.joining import (
-    EVERY_PAIR,
-    FIRST_PAIRS,
-    KEPT_PAIRS,
-    LEAVING,
-    LONE,
-    MARKED,
-    NO_PAIRS,
-    ORDINALS,
-    SIZES,
-    SLIDE_BY,
-    WAYS,
-    join_rows,
-)
+from slidejoin.jit.vectors.fields import word, words_for
+from slidejoin.operator.kernels.joining import EVERY_PAIR, FIRST_PAIRS, LEAVES, NO_PAIRS, WAYS, join_rows
 from slidejoin.operator.kernels.matched import put_between
 from slidejoin.operator.output import JoinedRows, PositionsBlock
 from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
@@ -60,6 +48,10 @@ NO_ROWS = np.empty(0, np.int64)
 
 FEW, BLOCK_PLACES = 1 << 11, 1 << 12
 """Positions of one push that are slices of a table made before, and of that table: each keeps up to 64 KiB alive."""
+
+PAIRS, SLIDE, MARKED, LEFT, RIGHT = (word(WAYS, name) for name in ("pairs", "slide", "marked", "left", "right"))
+ORDINAL, WINDOW, LEAVING, LONE = (word(LEAVES, name) for name in ("ordinal", "window", "leaving", "lone"))
+"""Words of how a push becomes output rows, and of a side in them."""
 
 MISSING = -1
 """Stands for the ordinal of the row that an output row does not have."""
@@ -112,10 +104,10 @@ class JoinTypeOutput:
         self._ways = self._how_rows_join()
         if self._ways is not None:
             self._words = memoryview(self._ways.data)  # items of it are set in a third of the time
-        # Of each side whose rows are put out: its number, its size, and by how many rows the window slides.
+        # Of each side whose rows are put out: where its words are, its size, and by how many rows the window slides.
         window = plan.config.window
         self._leaving = [
-            (SIDES.index(side), side, *window.view(side)) for side in self.sides if window.capacity(side) is not None
+            (word(WAYS, side), side, *window.view(side)) for side in self.sides if window.capacity(side) is not None
         ]
         # What few output rows are written into: a table for each push would take longer than its rows.
         self._block: PositionsBlock | None = None
@@ -129,10 +121,11 @@ class JoinTypeOutput:
         window = self._plan.config.window
         if self.sides and not isinstance(self._departures, CountDepartures):
             return None
-        ways = np.full(WAYS, -1)
-        ways[KEPT_PAIRS] = {"left_anti": NO_PAIRS, "left_semi": FIRST_PAIRS}.get(self._how, EVERY_PAIR)
+        ways = words_for(WAYS)
+        ways[:] = -1
+        ways[PAIRS] = {"left_anti": NO_PAIRS, "left_semi": FIRST_PAIRS}.get(self._how, EVERY_PAIR)
         if window.capacity("left") is not None:
-            (ways[SIZES], ways[SLIDE_BY]), (ways[SIZES + 1], _) = window.view("left"), window.view("right")
+            (ways[LEFT + WINDOW], ways[SLIDE]), (ways[RIGHT + WINDOW], _) = window.view("left"), window.view("right")
         return ways
 
     # -- one slice -----------------------------------------------------------------------------------------------------
@@ -165,7 +158,7 @@ class JoinTypeOutput:
 
         None where marks have to be set in the order of pairs, or come with times.
         """
-        if self._ways is None or self._words[KEPT_PAIRS] == FIRST_PAIRS:
+        if self._ways is None or self._words[PAIRS] == FIRST_PAIRS:
             return None
         self._extend()
         return self._matched
@@ -218,10 +211,10 @@ class JoinTypeOutput:
         """Do the same for a count window, where ordinals tell what leaves: one kernel does all of it."""
         words, found, one, two = self._words, pairs[0].size, counts["left"], counts["right"]
         rows = found + self._slides
-        words[ORDINALS], words[ORDINALS + 1] = first["left"], first["right"]
-        for number, side, size, slide in self._leaving:
+        words[LEFT + ORDINAL], words[RIGHT + ORDINAL] = first["left"], first["right"]
+        for at, side, size, slide in self._leaving:
             outside = first[side] - size
-            words[LEAVING + number] = outside - outside % slide if outside > 0 else 0
+            words[at + LEAVING] = outside - outside % slide if outside > 0 else 0
             rows += counts[side].size
         block = self._block
         if rows > FEW or block is None:
@@ -235,14 +228,14 @@ class JoinTypeOutput:
             *self._views["left"].view, *self._views["right"].view, *pairs, arrivals.left_rank, arrivals.right_rank,
             one, two, ways, *out, *known,
         )  # fmt: skip
-        lefts, rights = words[LONE], words[LONE + 1]
+        lefts, rights = words[LEFT + LONE], words[RIGHT + LONE]
         before = self._joined
         unmatched: dict[Side, int] = {
             "left": before.unmatched["left"] + lefts,
             "right": before.unmatched["right"] + rights,
         }
         self._joined = Joined(before.pairs + found, unmatched)
-        missing = rights, lefts if words[KEPT_PAIRS] == EVERY_PAIR else done
+        missing = rights, lefts if words[PAIRS] == EVERY_PAIR else done
         table = None if block is None else block.wrote(done)
         return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing, table)
 

@@ -6,7 +6,6 @@ set an attribute takes four times as long as an item of a memoryview: so it sets
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numba
@@ -22,50 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "ARRAY",
-    "WORD",
-    "i64_in",
-    "offsets",
-    "record",
-    "records_in",
-    "u32_in",
-    "u64_in",
-    "word",
-    "words_for",
-]
+__all__ = ["ARRAY", "WORD", "i64_in", "record", "records_in", "u32_in", "u64_in", "word", "words_for"]
 
 WORD: np.dtype[Any] = np.dtype(np.int64)
 """The type of a field that is a number, a flag or an address."""
 
 Field: TypeAlias = "str | int | tuple[str, np.dtype[Any]] | tuple[str, np.dtype[Any], int]"
-
-
-def offsets(*widths: int, start: int = 0, line: int = 1) -> tuple[int, ...]:
-    """Return where each field of a record begins, in words, and where the record ends.
-
-    Parameters
-    ----------
-    widths
-        Words of each field, in order.
-    start
-        Where the first field begins.
-    line
-        The end is rounded up to a multiple of this, so that the next record begins on a line of its own.
-
-    Returns
-    -------
-    tuple of int
-        One more than there are widths.
-
-    Examples
-    --------
-    >>> KEYS, ROWS, STATE, RECORD = offsets(2, 1, 2, line=8)
-    >>> KEYS, ROWS, STATE, RECORD
-    (0, 2, 3, 8)
-    """
-    *places, end = accumulate(widths, initial=start)
-    return (*places, -(-end // line) * line)
 
 
 def record(fields: Iterable[Field]) -> np.dtype[np.record]:

@@ -17,14 +17,7 @@ from slidejoin.index.factory import cell_table
 from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused.columns import AT, ResultBlock, SmallPushSide
 from slidejoin.operator.fused.common import around
-from slidejoin.operator.fused.kernels.small_push import (
-    GATHERED,
-    MOST_COLUMNS,
-    SIDE,
-    SMALL,
-    order_small,
-    push_small,
-)
+from slidejoin.operator.fused.kernels.small_push import GATHERED, MOST_COLUMNS, SIDE, SMALL, order_small, push_small
 from slidejoin.operator.fused.packing import COLUMNS, KeyPacking, composite_columns
 from slidejoin.operator.fused.words import ROLES, VIEWED, WOVEN
 from slidejoin.operator.ingest.arrival import Arrivals, numbers

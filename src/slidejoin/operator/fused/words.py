@@ -1,6 +1,8 @@
 """The words of a push's work that Python sets and reads: where they are in the record of kernels.
 
-What each is for is said there, in `operator.fused.kernels.work`.
+What each is for is said there, in `operator.fused.kernels.work`. Those of a role are counted from where it begins:
+the right role's `first` is ``words[ROLES["right"] + FIRST]``, and how many probes it has is
+``words[ROLES["right"] + PROBES + LENGTH]``.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ SHIFTS_AT = word(ROLE, "shifted", "shifts")
 BOUNDS = tuple(word(ROLE, "bounds", part) for part in ("low", "high", "lows", "highs"))
 MARKS, BLOCKS, FIRST_BLOCK = (word(ROLE, name) for name in ("marks", "blocks", "first_block"))
 
+"""Words of a role; each of TABLE is an ARRAY, and so are PROBES, MATCHES, STORED, MARKS and BLOCKS."""
+
 COUNTING, ASIDE, WOVEN, GAVE_UP, TOOK = (word(WORK, name) for name in ("counting", "aside", "woven", "gave_up", "took"))
 PROGRAM_AT = word(WORK, "program")
 LINES = tuple(PROGRAM_AT + word(PROGRAM, part) for part in ("code", "constants", "columns"))
@@ -53,3 +57,4 @@ CODE_LENGTH, SIDES_AT, REGISTERS = (
     PROGRAM_AT + place
     for place in (word(PROGRAM, "code", "length"), word(PROGRAM, "sides"), word(PROGRAM, "registers"))
 )
+"""Words of both roles; each of LINES, the parts of a program, is an ARRAY."""

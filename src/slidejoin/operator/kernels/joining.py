@@ -17,7 +17,7 @@ from numba import types
 
 from slidejoin.index.kernels.view import leaves_with
 from slidejoin.jit.compiling import I32, I64, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.vectors.fields import offsets
+from slidejoin.jit.vectors.fields import record, records_in
 from slidejoin.jit.vectors.vectors import first_one
 from slidejoin.jit.vectors.words import OUT_WORDS, WORDS
 from slidejoin.operator.kernels.matched import LAST_BIT, bit_of, mark_rows, word_of
@@ -25,21 +25,28 @@ from slidejoin.operator.kernels.matched import LAST_BIT, bit_of, mark_rows, word
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "EVERY_PAIR", "FIRST_PAIRS", "KEPT_PAIRS", "LEAVING", "LONE", "MARKED", "NO_PAIRS", "ORDINALS", "SIZES", "SLIDE_BY",
-    "WAYS", "join_rows",
-]  # fmt: skip
+__all__ = ["EVERY_PAIR", "FIRST_PAIRS", "LEAVES", "NO_PAIRS", "WAYS", "join_rows"]
 
 OUT_U8 = types.Array(types.uint8, 1, "C")
 
 NO_PAIRS, EVERY_PAIR, FIRST_PAIRS = range(3)
 """Which pairs are output: none (anti), all (outer), and of each left row the first one (semi)."""
 
-KEPT_PAIRS, SLIDE_BY, MARKED, ORDINALS, SIZES, LEAVING, LONE, WAYS = offsets(1, 1, 1, 2, 2, 2, 2)
-"""How a push becomes output rows: which pairs are kept; by how many rows the window slides; whether the rows of the
-pairs are marked already; for left and right rows
-each the ordinal of the first new one, the size of the window, the ordinal of the first row that has not left, -1 where
-none is put out; and, written, how many lone rows were put out."""
+LEAVES = record(
+    [
+        "ordinal",  # of the first new row
+        "window",  # its size
+        "leaving",  # the ordinal of the first row that has not left, -1 where none is output
+        "lone",  # written: how many lone rows were output
+    ]
+)
+"""What each side has."""
+
+WAYS = record(["pairs", "slide", "marked", ("left", LEAVES), ("right", LEAVES)])
+"""How a push becomes output rows: which pairs are kept, by how many rows the window slides, and whether the rows of the
+pairs are marked already."""
+
+ways_in = records_in(WAYS)
 
 
 @inlined
@@ -122,7 +129,8 @@ def put_lone(
 
     `lefts` and `rights` are how many rows are lone. The rest as in `join_rows`. O(pairs + arrivals).
     """
-    kept, slide = ways[U64(KEPT_PAIRS)] == EVERY_PAIR, ways[U64(SLIDE_BY)]
+    how = ways_in(ways)[0]
+    kept, slide = how.pairs == EVERY_PAIR, how.slide
     many = lefts + rights if kept else 0
     left_sums = np.empty(left_counts.size + 1 if many > 0 else 0, np.int64)
     right_sums = np.empty(right_counts.size + 1 if many > 0 else 0, np.int64)
@@ -133,10 +141,10 @@ def put_lone(
     while i < lefts or j < rights:
         own, other, rank_left, rank_right = 0, 0, never, never
         if i < lefts:
-            own = leaves_with(lone_left[U64(i)], ways[U64(ORDINALS)], ways[U64(SIZES)], slide)
+            own = leaves_with(lone_left[U64(i)], how.left.ordinal, how.left.window, slide)
             rank_left = left_rank[U64(own)]
         if j < rights:
-            other = leaves_with(lone_right[U64(j)], ways[U64(ORDINALS + 1)], ways[U64(SIZES + 1)], slide)
+            other = leaves_with(lone_right[U64(j)], how.right.ordinal, how.right.window, slide)
             rank_right = right_rank[U64(other)]
         is_left = rank_left < rank_right
         if kept:
@@ -214,19 +222,19 @@ def join_rows(
     """Mark the rows of a push's pairs, and write its output rows: what of the pairs is kept, and what leaves between.
 
     Marks as in `mark_rows`, of a side that is not marked no blocks; left and right (pairs,) int64 in arrival order of
-    their probes; ranks (n,) int64 and counts (n,) int32 of each side's probes; ways (WAYS,) int64, see above; out_left
+    their probes; ranks (n,) int64 and counts (n,) int32 of each side's probes; ways, the words of a WAYS; out_left
     and out_right (rows,) int64, room for all pairs and all rows that leave; left_known and right_known (rows / 8,)
     uint8 take Arrow's bits of values that are not NULL. A row leaves a count window with the arrival of its own side
     that displaces its block, behind that arrival's pairs. Returns how many rows were written. O(pairs + arrivals).
     """
-    ways[U64(LONE)] = ways[U64(LONE + 1)] = 0
-    outer = ways[U64(KEPT_PAIRS)] == EVERY_PAIR
+    how = ways_in(ways)[0]
+    how.left.lone = how.right.lone = 0
+    outer = how.pairs == EVERY_PAIR
     for byte in range(left_known.size):
         left_known[U64(byte)], right_known[U64(byte)] = 255, 255 if outer else 0
-    if ways[U64(KEPT_PAIRS)] == FIRST_PAIRS:
+    if how.pairs == FIRST_PAIRS:
         return take_first(left_marks, left_blocks, left_block, left, out_left, out_right)
-    new_left, new_right, slide = ways[U64(ORDINALS)], ways[U64(ORDINALS + 1)], ways[U64(SLIDE_BY)]
-    if ways[U64(MARKED)] != 0:
+    if how.marked != 0:
         pass  # by what found the pairs
     elif left_blocks.size > 0 and right_blocks.size > 0:
         # Both at once: where neighbours set bits of one word, a side waits for its last store while the other goes on.
@@ -238,13 +246,13 @@ def join_rows(
         mark_rows(left_marks, left_blocks, left_block, left)
     else:
         mark_rows(right_marks, right_blocks, right_block, right)
-    first_left, first_right = ways[U64(LEAVING)], ways[U64(LEAVING + 1)]
-    stop_left = displaced(first_left, new_left + left_counts.size, ways[U64(SIZES)], slide)
-    stop_right = displaced(first_right, new_right + right_counts.size, ways[U64(SIZES + 1)], slide)
+    first_left, first_right = how.left.leaving, how.right.leaving
+    stop_left = displaced(first_left, how.left.ordinal + left_counts.size, how.left.window, how.slide)
+    stop_right = displaced(first_right, how.right.ordinal + right_counts.size, how.right.window, how.slide)
     lone_left, lone_right = np.empty(stop_left - first_left, np.int64), np.empty(stop_right - first_right, np.int64)
     lefts = find_lone(left_marks, left_blocks, left_block, first_left, stop_left, lone_left)
     rights = find_lone(right_marks, right_blocks, right_block, first_right, stop_right, lone_right)
-    ways[U64(LONE)], ways[U64(LONE + 1)] = lefts, rights
+    how.left.lone, how.right.lone = lefts, rights
     return put_lone(
         lone_left, lefts, lone_right, rights, left, right, left_rank, right_rank, left_counts, right_counts, ways,
         out_left, out_right, left_known, right_known,

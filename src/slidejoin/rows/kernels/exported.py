@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.jit.compiling import U64, inlined
-from slidejoin.jit.vectors.fields import offsets
 from slidejoin.jit.vectors.memory import i64_at, load_8
 
 if TYPE_CHECKING:
@@ -30,8 +29,9 @@ __all__ = ["LISTED", "RELEASE", "STRUCTURE", "find_values"]
     RELEASE,  # address of the function that takes it back; 0 once it has
     PRIVATE,
     STRUCTURE,  # words of all
-) = offsets(*[1] * 10)
-"""The structure ``ArrowArray``, in words."""
+) = range(11)
+"""The structure ``ArrowArray``, in words: `RELEASE`, say, is the word of a structure that has the address of its
+function."""
 
 LISTED = 3
 """Of each listed column: its place in the batch, the bytes of a value, and the word that gets its address."""

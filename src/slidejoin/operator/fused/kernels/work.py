@@ -18,16 +18,7 @@ from slidejoin.index.kernels.view import VIEW
 from slidejoin.index.kernels.weaving import weave, weave_counts
 from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now
-from slidejoin.jit.vectors.fields import (
-    ARRAY,
-    WORD,
-    i64_in,
-    offsets,
-    record,
-    records_in,
-    u32_in,
-    u64_in,
-)
+from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, record, records_in, u32_in, u64_in
 from slidejoin.jit.vectors.memory import flags_at, i32_at, i64_at, i64_table_at, u32_at
 from slidejoin.operator.fused.kernels.packing import keep_between
 from slidejoin.operator.ingest.kernels.clocks import keep_in_scope
@@ -62,7 +53,7 @@ LEFT, RIGHT = range(2)
 STRETCHES = 4
 """Number of stretches of a push with two threads: the last to end keeps the other waiting."""
 
-INSERT, PROBE, WRITE, MARK, PARTS = offsets(2, 2 * STRETCHES, STRETCHES, 2)
+INSERT, PROBE, WRITE, MARK, PARTS = 0, 2, 2 + 2 * STRETCHES, 2 + 3 * STRETCHES, 4 + 3 * STRETCHES
 """Parts of the work: insert the rows that the left probes meet, and those that the right ones do; probe with the left
 rows of the first stretch, its right ones, those of the second; write the pairs of each stretch; mark the left rows that
 are in pairs, and the right ones, where that is asked."""

@@ -19,7 +19,7 @@ from slidejoin.index.cells.kernels.table import I64_OF
 from slidejoin.index.kernels.view import VIEW
 from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now
-from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, offsets, record, records_in, u32_in
+from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, record, records_in, u32_in
 from slidejoin.jit.vectors.memory import (
     i32_at,
     i64_at,
@@ -132,7 +132,9 @@ AHEAD = 16
 """Prefetch distance of records, in rows."""
 
 ENDLESS = 1 << 62
-LOW, HIGH, RANK, COUNTS, FOUND, LEVELS = offsets(ROOM, ROOM, ROOM, ROOM // 2, ROOM + MARGIN)
+LOW, HIGH, RANK, COUNTS = range(0, 4 * ROOM, ROOM)
+FOUND = COUNTS + ROOM // 2
+LEVELS = FOUND + ROOM + MARGIN
 """Scratch memory, in words: the ends of the ranges of the wide rows of a step, their places, how much they find, what
 that is; and for each number of steps the rows before the next one: their producers, and line by line their event times,
 if there are any, and their ordinals."""
