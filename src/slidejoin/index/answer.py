@@ -106,6 +106,6 @@ def joined(parts: list[FoundPositions]) -> FoundPositions:
         if following is not None and part.done < following.begin:
             break
     # Weaving reads as many positions at once, also behind the last.
-    found = np.concatenate([*(part.found[: part.total] for part in whole), np.empty(LANES, np.uint32)])
+    positions = np.concatenate([*(part.found[: part.total] for part in whole), np.empty(LANES, np.uint32)])
     total = sum(part.total for part in whole)
-    return FoundPositions(parts[0].begin, whole[-1].done, total, parts[0].counts, found, parts[0].only_counts)
+    return FoundPositions(parts[0].begin, whole[-1].done, total, parts[0].counts, positions, parts[0].only_counts)

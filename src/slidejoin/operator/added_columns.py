@@ -69,21 +69,21 @@ class AddedColumns:
 
     def taken(self, tables: Mapping[Side, pa.Table]) -> dict[Side, pa.Table]:
         """Return rows with the codes of their texts, and their row values, after their columns."""
-        found: dict[Side, list[list[LookUp]]] = {}
+        look_ups: dict[Side, list[list[LookUp]]] = {}
         values: dict[Side, list[pa.Array[Any]]] = {}
         # Late rows count too: they have texts, but no ordinals.
         self._rows += sum(table.num_rows for table in tables.values())
 
         def look_up(side: Side) -> None:
             names = self._columns[side].codes.values()
-            found[side] = [self._table.look_up(tables[side].column(name), self._epoch) for name in names]
+            look_ups[side] = [self._table.look_up(tables[side].column(name), self._epoch) for name in names]
             values[side] = self._values(side, tables[side])
 
         # Known texts are found by a thread for each side; new ones get their codes afterwards.
         fewest = min(table.num_rows for table in tables.values())
         workers = self._workers if fewest >= self._workers.tuning.text_spread else Workers(1)
         workers.run([partial(look_up, side) for side in tables])
-        return {side: self._with_added(side, table, found[side], values[side]) for side, table in tables.items()}
+        return {side: self._with_added(side, table, look_ups[side], values[side]) for side, table in tables.items()}
 
     def _values(self, side: Side, table: pa.Table) -> list[pa.Array[Any]]:
         """Return the row values of a table, in the order of their columns."""
@@ -93,12 +93,12 @@ class AddedColumns:
         return [row_values(node, rows) for node in nodes]
 
     def _with_added(
-        self, side: Side, table: pa.Table, found: list[list[LookUp]], values: list[pa.Array[Any]]
+        self, side: Side, table: pa.Table, look_ups: list[list[LookUp]], values: list[pa.Array[Any]]
     ) -> pa.Table:
         columns = self._columns[side]
         if not columns.codes and not columns.values:
             return table
-        codes = [self._table.complete(one, self._epoch) for one in found]
+        codes = [self._table.complete(one, self._epoch) for one in look_ups]
         return type(table).from_arrays(
             [*table.columns, *codes, *values], names=[*table.column_names, *columns.codes, *columns.values]
         )
@@ -120,13 +120,13 @@ class AddedColumns:
         """Return rows of a window as snapshots hold them: with texts in place of codes."""
         columns = self._columns[side]
         coded = {name: code for code, name in columns.codes.items()}
-        found = []
+        arrays = []
         for field in columns.saved:
             if field.name in table.column_names:
-                found.append(table.column(field.name))
+                arrays.append(table.column(field.name))
             else:
-                found.append(self._table.texts_of(table.column(coded[field.name]), field.type))
-        return type(table).from_arrays(found, schema=columns.saved)
+                arrays.append(self._table.texts_of(table.column(coded[field.name]), field.type))
+        return type(table).from_arrays(arrays, schema=columns.saved)
 
     def loaded(self, side: Side, table: pa.Table) -> pa.Table:
         """Return saved rows as a window holds them."""

@@ -43,10 +43,10 @@ class RangeCandidates:
         self._found: list[tuple[Side, NDArray[np.int64], Found]] = []
         self._workers, self._memory = workers, memory
 
-    def add(self, role: Side, slots: NDArray[np.int64], found: Found) -> None:
+    def add(self, role: Side, slots: NDArray[np.int64], answer: Found) -> None:
         """Add what the probes of one side found; `slots` (n,) int64 ascending, one for each probe."""
-        self.counts[slots] = found.counts
-        self._found.append((role, np.ascontiguousarray(slots), found))
+        self.counts[slots] = answer.counts
+        self._found.append((role, np.ascontiguousarray(slots), answer))
 
     @property
     def total(self) -> int:
@@ -61,7 +61,7 @@ class RangeCandidates:
         parts = max(1, min(self._workers.threads, total // self._workers.tuning.write_spread))
         cuts = {first, last, *(first + int(np.searchsorted(ends, total * part // parts)) for part in range(1, parts))}
         stops = sorted(cuts)
-        ranges = [found.in_ranges for _, _, found in self._found]
+        ranges = [answer.in_ranges for _, _, answer in self._found]
         simple = [one for one in ranges if one is not None]
         if len(simple) == len(ranges):
             self._workers.run(
@@ -70,14 +70,14 @@ class RangeCandidates:
             return left, right
         places = np.concatenate([np.zeros(1, np.int64), ends])
         fills: list[Callable[[], None]] = []
-        for role, slots, found in self._found:
+        for role, slots, answer in self._found:
             begin, end = (int(at) for at in np.searchsorted(slots, (first, last)))
             own = np.zeros(slots.size, np.int64)
             own[begin:end] = places[slots[begin:end] - first]
             rows = (left, right) if role == "left" else (right, left)
             # Otherwise each side by a thread of its own, which may hand parts of its work to others.
-            bounds = np.searchsorted(slots, stops).tolist() if found.divisible else [begin, end]
-            fills += [partial(found.fill, low, high, own, *rows) for low, high in pairwise(bounds) if low < high]
+            bounds = np.searchsorted(slots, stops).tolist() if answer.divisible else [begin, end]
+            fills += [partial(answer.fill, low, high, own, *rows) for low, high in pairwise(bounds) if low < high]
         (self._workers if parts > 1 else Workers(1)).run(fills)
         return left, right
 
@@ -92,11 +92,11 @@ class RangeCandidates:
         ranges: list[InRanges],
     ) -> Callable[[], None]:
         """Return a task that writes the candidates of slots begin…end-1; `ranges` are the answers, in that order."""
-        sides = {role: (slots, found) for role, slots, found in self._found}
+        sides = {role: (slots, answer) for role, slots, answer in self._found}
         # Answers of a side that was searched in parts have bounds within.
         cuts = {begin, end}
-        for slots, found in sides.values():
-            bounds = [int(slots[bound]) for bound in found.bounds if bound < slots.size]
+        for slots, answer in sides.values():
+            bounds = [int(slots[bound]) for bound in answer.bounds if bound < slots.size]
             cuts |= {bound for bound in bounds if begin < bound < end}
         calls = []
         for start, stop in pairwise(sorted(cuts)):
@@ -153,7 +153,7 @@ class PositionCandidates:
 
     def _count(self) -> int:
         return sum(
-            int(found.counts[slice(*self._bounds[side])].sum()) for side, (_, found, _, _) in self._sides.items()
+            int(answer.counts[slice(*self._bounds[side])].sum()) for side, (_, answer, _, _) in self._sides.items()
         )
 
     def narrow(self, condition: PairFilter) -> bool:
@@ -163,10 +163,10 @@ class PositionCandidates:
         """
         flags: dict[Side, NDArray[np.bool_]] = {}
         stretches: list[tuple[Side, tuple[int, int], int]] = []
-        for side, (_, found, _, _) in self._sides.items():
+        for side, (_, answer, _, _) in self._sides.items():
             begin, end = self._bounds[side]
-            before = int(found.counts[found.begin : begin].sum())
-            ends = np.cumsum(found.counts[begin:end]) + before
+            before = int(answer.counts[answer.begin : begin].sum())
+            ends = np.cumsum(answer.counts[begin:end]) + before
             flags[side] = np.empty(int(ends[-1]) if ends.size else before, np.bool_)
             total = flags[side].size - before
             parts = max(1, min(2 * self._workers.threads, total // self._workers.tuning.condition_spread))
@@ -182,23 +182,23 @@ class PositionCandidates:
 
         def check(number: int) -> None:
             side, probes, take = stretches[number]
-            _, found, first, floor = self._sides[side]
-            answers[number] = condition.holds_found(side, found, probes, take, (first, floor), flags[side])
+            _, answer, first, floor = self._sides[side]
+            answers[number] = condition.holds_found(side, answer, probes, take, (first, floor), flags[side])
 
         self._workers.run([partial(check, number) for number in range(len(stretches))])
         if not all(answers):
             return False
-        kept = [0] * len(stretches)
+        remaining = [0] * len(stretches)
 
         def keep(number: int) -> None:
             side, probes, take = stretches[number]
-            found = self._sides[side][1]
-            kept[number] = keep_held(found.found, found.counts, *probes, take, flags[side])
+            answer = self._sides[side][1]
+            remaining[number] = keep_held(answer.found, answer.counts, *probes, take, flags[side])
 
         self._workers.run([partial(keep, number) for number in range(len(stretches))])
         # What a stretch keeps is moved to where the one before it ends.
         ends_at: dict[Side, int] = {}
-        for (side, _, take), count in zip(stretches, kept, strict=True):
+        for (side, _, take), count in zip(stretches, remaining, strict=True):
             positions, at = self._sides[side][1].found, ends_at.get(side, take)
             if at < take:
                 positions[at : at + count] = positions[take : take + count]
@@ -216,9 +216,9 @@ class PositionCandidates:
     def counts(self) -> NDArray[np.int64]:
         """Candidates of each slot, (slots,)."""
         counts = np.zeros(self.slots, np.int64)
-        for side, (slots, found, _, _) in self._sides.items():
+        for side, (slots, answer, _, _) in self._sides.items():
             cut = slice(*self._bounds[side])
-            counts[slots[cut] - self._first] = found.counts[cut]
+            counts[slots[cut] - self._first] = answer.counts[cut]
         return counts
 
     def by_left(self) -> NDArray[np.bool_]:
@@ -244,11 +244,11 @@ class PositionCandidates:
         return left, right
 
     def _takes(self, side: Side, begins: list[int]) -> list[int]:
-        found = self._sides[side][1]
-        takes, probe = [], found.begin
+        answer = self._sides[side][1]
+        takes, probe = [], answer.begin
         total = 0
         for begin in begins:
-            total += int(found.counts[probe:begin].sum())
+            total += int(answer.counts[probe:begin].sum())
             takes.append(total)
             probe = begin
         return takes

@@ -39,8 +39,8 @@ class CountTables:
         self._plan = plan
         self._names = {side: plan.layout.names(side) for side in SIDES}
         self._empty_right = empty_of(plan.kept_schema("right"))
-        kept = {side: plan.kept_schema(side) for side in SIDES}
-        kinds = {side: {name: kept[side].field(name).type for name in self._names[side]} for side in SIDES}
+        schemas = {side: plan.kept_schema(side) for side in SIDES}
+        kinds = {side: {name: schemas[side].field(name).type for name in self._names[side]} for side in SIDES}
         # Each row has a value in all columns, NULL in those of the other side.
         self._fixed = LINE + sum(fixed_width(kind) for side in SIDES for kind in kinds[side].values())
         self._varying = {side: [name for name, kind in kinds[side].items() if varies(kind)] for side in SIDES}
@@ -80,9 +80,9 @@ class CountTables:
             return limit.stops(fixed)
         every = np.zeros(rows, np.int64)
         for side, table in varying.items():
-            found = widths_of(table).varying
-            if found is not None:
-                every[arrivals.rank(side)] = found
+            nbytes = widths_of(table).varying
+            if nbytes is not None:
+                every[arrivals.rank(side)] = nbytes
         return limit.stops(Widths(rows, self._fixed, every))
 
     def _table(

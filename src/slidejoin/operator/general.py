@@ -40,27 +40,27 @@ class GeneralPath:
         what comes later.
         """
         parts, plan = self._parts, self._parts.plan
-        found, inexact = parts.topology.run(part, first)
+        results, inexact = parts.topology.run(part, first)
         if plan.bound.never:
             slots = part.rows * (2 if plan.config.self_join else 1)
-            found = iter([RangeCandidates(slots, parts.workers, parts.memory)])
+            results = iter([RangeCandidates(slots, parts.workers, parts.memory)])
         output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit)
         tables = parts.topology.tables_of(output, part, first)
         if plan.config.output == "count":
-            yield from output.counts(map(output.counted, found), part.tables, part.arrivals)
+            yield from output.counts(map(output.counted, results), part.tables, part.arrivals)
             return
         join_type = parts.join_type
         try:
             if join_type is not None:
                 departed = join_type.arrive(part.arrivals, part.times, first, part.marks)
-                yield from join_type.tables(output, found, departed)
+                yield from join_type.tables(output, results, departed)
                 return
-            for candidates in found:
+            for candidates in results:
                 yield from tables(candidates)
         finally:
             # Threads may look for further candidates, also where the reader of the tables stops early.
-            if isinstance(found, Generator):
-                found.close()
+            if isinstance(results, Generator):
+                results.close()
 
     def insert(self, part: Push, first: dict[Side, int]) -> None:
         """Only insert the rows: their results are no longer needed, except that they decide which rows have a match."""

@@ -305,10 +305,10 @@ class JoinOperator:
             self.stats.pairs += out.num_rows
 
     def _count_joined(self, join_type: JoinTypeOutput) -> None:
-        found, stats = join_type.joined(), self.stats
-        stats.pairs += found.pairs
-        stats.unmatched_left += found.unmatched["left"]
-        stats.unmatched_right += found.unmatched["right"]
+        joined, stats = join_type.joined(), self.stats
+        stats.pairs += joined.pairs
+        stats.unmatched_left += joined.unmatched["left"]
+        stats.unmatched_right += joined.unmatched["right"]
 
     # -- after a push ------------------------------------------------------------------------------------------------
 

@@ -185,11 +185,11 @@ class JoinTypeOutput:
             return self._displaced(self._ways, pairs, arrivals, first, counts)
 
         def places(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            found = np.zeros(slots.size, np.int64)
+            so_far = np.zeros(slots.size, np.int64)
             for side in SIDES:
                 before = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[side], dtype=np.int64)])
-                found += before[np.searchsorted(arrivals.rank(side), slots, side="right")]
-            return found
+                so_far += before[np.searchsorted(arrivals.rank(side), slots, side="right")]
+            return so_far
 
         left, right = self._of_pairs(*pairs)
         # All pairs of the push are marked, so only rows without a mark are looked for.
@@ -209,8 +209,8 @@ class JoinTypeOutput:
         counts: Mapping[Side, NDArray[np.int32]],
     ) -> JoinedRows:
         """Do the same for a count window, where ordinals tell what leaves: one kernel does all of it."""
-        words, found, one, two = self._words, pairs[0].size, counts["left"], counts["right"]
-        rows = found + self._slides
+        words, count, one, two = self._words, pairs[0].size, counts["left"], counts["right"]
+        rows = count + self._slides
         words[LEFT + ORDINAL], words[RIGHT + ORDINAL] = first["left"], first["right"]
         for at, side, size, slide in self._leaving:
             outside = first[side] - size
@@ -234,17 +234,17 @@ class JoinTypeOutput:
             "left": before.unmatched["left"] + lefts,
             "right": before.unmatched["right"] + rights,
         }
-        self._joined = Joined(before.pairs + found, unmatched)
+        self._joined = Joined(before.pairs + count, unmatched)
         missing = rights, lefts if words[PAIRS] == EVERY_PAIR else done
         table = None if block is None else block.wrote(done)
         return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing, table)
 
-    def tables(self, output: PairOutput, found: Iterable[Candidates], departed: Departed) -> Generator[pa.Table]:
+    def tables(self, output: PairOutput, stretches: Iterable[Candidates], departed: Departed) -> Generator[pa.Table]:
         """Yield the output tables of a slice within the limit.
 
         A generator that is closed early still sets the marks of the remaining pairs.
         """
-        rows = self._rows(output, found, departed)
+        rows = self._rows(output, stretches, departed)
         try:
             for left, right in rows:
                 yield from output.tables(left, right)
@@ -254,11 +254,11 @@ class JoinTypeOutput:
             raise
 
     def _rows(
-        self, output: PairOutput, found: Iterable[Candidates], departed: Departed
+        self, output: PairOutput, stretches: Iterable[Candidates], departed: Departed
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the ordinals of output rows, stretch by stretch."""
         begin = taken = 0
-        for candidates in found:
+        for candidates in stretches:
             for left, right, slots in output.ordered(candidates, with_slots=self._in_order):
                 last = taken
                 if slots.size:
@@ -328,12 +328,12 @@ class JoinTypeOutput:
         """Return the rows that have no mark."""
         matched, by_left = self._matched, departed.by_left
         if len(self.sides) == 1:
-            kept = matched[self.sides[0]].without(departed.ordinals)
+            lone = matched[self.sides[0]].without(departed.ordinals)
         else:
             of_side = {"left": np.flatnonzero(by_left), "right": np.flatnonzero(~by_left)}
-            found = [of_side[side][matched[side].without(departed.ordinals[of_side[side]])] for side in self.sides]
-            kept = np.sort(np.concatenate([NO_ROWS, *found]))
-        return departed.at(kept)
+            of_sides = [of_side[side][matched[side].without(departed.ordinals[of_side[side]])] for side in self.sides]
+            lone = np.sort(np.concatenate([NO_ROWS, *of_sides]))
+        return departed.at(lone)
 
     @staticmethod
     def _one_sided(lone: Departed) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -344,15 +344,15 @@ class JoinTypeOutput:
 
     def remaining(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows that have not left and have no match, left ones first, as ordinals of left and right rows."""
-        found: dict[Side, NDArray[np.int64]] = {}
+        left_over: dict[Side, NDArray[np.int64]] = {}
         for side in self.sides:
             assert self._departures is not None  # noqa: S101 - there are some if a side's rows are put out
-            found[side] = self._departures.remaining(side, self._windows[side].rows_seen)
-        return self._unmatched(found)
+            left_over[side] = self._departures.remaining(side, self._windows[side].rows_seen)
+        return self._unmatched(left_over)
 
-    def _unmatched(self, found: Mapping[Side, NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        zeros = {side: np.zeros(ordinals.size, np.int64) for side, ordinals in found.items()}
-        lone = self._without_match(Departed.of({side: (zeros[side], ordinals) for side, ordinals in found.items()}))
+    def _unmatched(self, left_over: Mapping[Side, NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        zeros = {side: np.zeros(ordinals.size, np.int64) for side, ordinals in left_over.items()}
+        lone = self._without_match(Departed.of({side: (zeros[side], ordinals) for side, ordinals in left_over.items()}))
         self._count(0, lone)
         return self._one_sided(lone)
 
@@ -368,8 +368,8 @@ class JoinTypeOutput:
 
     def joined(self) -> Joined:
         """Return what rows have produced since the last call."""
-        found, self._joined = self._joined, Joined(0, dict.fromkeys(SIDES, 0))
-        return found
+        joined, self._joined = self._joined, Joined(0, dict.fromkeys(SIDES, 0))
+        return joined
 
     def follow(self, clock: Clock) -> None:
         """Let the fused path's next arrivals come after this clock: it was moved by more than the rows in time."""

@@ -151,24 +151,24 @@ class PairOutput:
         # Terms whose ranges are not exact for these rows are rechecked, pair by pair.
         self._filter = plan.filter(inexact)
 
-    def pairs(self, found: Candidates) -> Iterator[pa.Table]:
+    def pairs(self, candidates: Candidates) -> Iterator[pa.Table]:
         """Yield the output tables, within the limit, probes in arrival order."""
-        for left, right, _ in self.ordered(found):
+        for left, right, _ in self.ordered(candidates):
             yield from self.tables(left, right)
 
     def ordered(
-        self, found: Candidates, *, with_slots: bool = False
+        self, candidates: Candidates, *, with_slots: bool = False
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the ordinals of pairs, (n,) int64, in the promised order, and with `with_slots` their probes' slots.
 
         Pairs of one slot are yielded together.
         """
-        strict, condition = self.plan.config.order == "strict", self._narrowed(found)
-        for first, last in _chunks(found, self._limit.rows):
-            left, right, slots = self._pairs(found, condition, first, last, with_slots=strict or with_slots)
+        strict, condition = self.plan.config.order == "strict", self._narrowed(candidates)
+        for first, last in _chunks(candidates, self._limit.rows):
+            left, right, slots = self._pairs(candidates, condition, first, last, with_slots=strict or with_slots)
             if strict and left.size:
                 with self.stats.step("write"):
-                    stored = np.where(found.by_left()[slots], right, left)
+                    stored = np.where(candidates.by_left()[slots], right, left)
                     order = in_strict_order(slots, stored)
                     left, right = left[order], right[order]
             yield left, right, slots
@@ -218,15 +218,15 @@ class PairOutput:
         *,
         limit: TableLimit | None = None,
         decoded: bool = False,
-        beside: bool = True,
+        shared: bool = True,
     ) -> Iterator[tuple[slice, dict[Side, pa.Table]]]:
         """Yield columns of both rows of pairs, (n,) int64 ordinals, within a limit, and which pairs these are.
 
         The time counts as that of `step`, except between two tables, which is the reader's. For
-        `decoded` see `slidejoin.rows.gather.Located`. Without `beside`, both sides are gathered by the caller's thread.
+        `decoded` see `slidejoin.rows.gather.Located`. Without `shared`, both sides are gathered by the caller's thread.
         """
         now, limit = perf_counter(), limit or self._limit
-        several = beside and all(names[side] for side in SIDES)
+        several = shared and all(names[side] for side in SIDES)
         most = limit.most_rows(sum(self.windows[side].payload.width(names[side]) for side in SIDES))
         for first in range(0, left.size, most):
             ordinals: dict[Side, NDArray[np.int64]] = {
@@ -263,28 +263,28 @@ class PairOutput:
         gathered.complete(fits)
         return gathered if present is None else WithNulls(gathered, present, payload.fixed_width(names[side]))
 
-    def _both(self, task: Callable[[Side], T], beside: bool) -> dict[Side, T]:
+    def _both(self, task: Callable[[Side], T], shared: bool) -> dict[Side, T]:
         """Return the result of a task for each side, with a thread each if wanted."""
-        found: dict[Side, T] = {}
+        results: dict[Side, T] = {}
 
         def run(side: Side) -> None:
-            found[side] = task(side)
+            results[side] = task(side)
 
-        if beside:
+        if shared:
             self._workers.run([partial(run, side) for side in SIDES])
         else:
             for side in SIDES:
                 run(side)
-        return found
+        return results
 
-    def counted(self, found: Candidates) -> NDArray[np.int64]:
+    def counted(self, candidates: Candidates) -> NDArray[np.int64]:
         """Return the number of pairs of each slot."""
-        condition = self._narrowed(found)
+        condition = self._narrowed(candidates)
         if condition is None:
-            return found.counts
-        counts = np.zeros_like(found.counts)
-        for first, last in _chunks(found, self._workers.tuning.counted_at_once):
-            _, _, slots = self._pairs(found, condition, first, last, with_slots=True)
+            return candidates.counts
+        counts = np.zeros_like(candidates.counts)
+        for first, last in _chunks(candidates, self._workers.tuning.counted_at_once):
+            _, _, slots = self._pairs(candidates, condition, first, last, with_slots=True)
             counts += np.bincount(slots, minlength=counts.size)
         return counts
 
@@ -301,31 +301,31 @@ class PairOutput:
             yield table  # outside of the step: the time until the next one is the reader's
             now = perf_counter()
 
-    def _narrowed(self, found: Candidates) -> BoundFilter | None:
+    def _narrowed(self, candidates: Candidates) -> BoundFilter | None:
         """Keep the candidates that pass the filter, as far as that is a program, and return what is left to check."""
         condition = self._filter
-        if condition is None or not isinstance(found, PositionCandidates):
+        if condition is None or not isinstance(candidates, PositionCandidates):
             return condition
         program = self._program(condition)
         if program is None:
             return condition
         with self.stats.step("filter"):
-            return condition.rest if found.narrow(program) else condition
+            return condition.rest if candidates.narrow(program) else condition
 
     def _program(self, condition: BoundFilter) -> PairFilter | None:
         """Return what a program checks of a condition, None if nothing."""
         return None if condition.program is None else pair_filter(condition.program, self.windows)
 
     def _pairs(
-        self, found: Candidates, condition: BoundFilter | None, first: int, last: int, *, with_slots: bool
+        self, candidates: Candidates, condition: BoundFilter | None, first: int, last: int, *, with_slots: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Write the pairs of slots first…last-1 and keep those that pass a condition: (left, right) ordinals, slots.
 
         Without `with_slots`, no slots are returned.
         """
         with self.stats.step("write"):
-            left, right = found.write(first, last)
-            counts = found.counts[first:last] if with_slots else NO_ROWS
+            left, right = candidates.write(first, last)
+            counts = candidates.counts[first:last] if with_slots else NO_ROWS
         if condition is not None and left.size:
             return self.passing(condition, left, right, counts, first)
         with self.stats.step("write"):
@@ -348,18 +348,18 @@ class PairOutput:
         threads = max(1, min(self._workers.threads, left.size // self._workers.tuning.filter_spread))
         stretches = 1 if threads == 1 else 2 * threads
         ends, program = np.cumsum(counts), self._program(condition)
-        found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = [(NO_ROWS,) * 3] * stretches
+        pieces: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = [(NO_ROWS,) * 3] * stretches
 
         def take(number: int) -> None:
             first, last = (left.size * at // stretches for at in (number, number + 1))
-            kept = self._holds(condition, program, left[first:last], right[first:last], threads)
+            holds = self._holds(condition, program, left[first:last], right[first:last], threads)
             with self.stats.step("filter"):
                 slots = NO_ROWS
                 if counts.size:
                     # Of the pairs before each slot's end, those of the stretch; a slot may reach over its bounds.
                     upto = np.minimum(np.maximum(ends, first), last)
-                    slots = np.repeat(np.arange(slot, slot + counts.size), np.diff(upto, prepend=first))[kept]
-                found[number] = left[first:last][kept], right[first:last][kept], slots
+                    slots = np.repeat(np.arange(slot, slot + counts.size), np.diff(upto, prepend=first))[holds]
+                pieces[number] = left[first:last][holds], right[first:last][holds], slots
 
         def run(thread: int) -> None:
             for number in range(thread, stretches, threads):
@@ -367,9 +367,9 @@ class PairOutput:
 
         self._workers.run([partial(run, thread) for thread in range(threads)])
         if threads == 1:
-            return found[0]
+            return pieces[0]
         with self.stats.step("filter"):
-            one, two, slots = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            one, two, slots = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
         return one, two, slots
 
     def _holds(
@@ -385,14 +385,14 @@ class PairOutput:
         What no program checks is evaluated on the pairs that pass that.
         """
         if program is not None:
-            kept = np.empty(left.size, np.bool_)
+            holds = np.empty(left.size, np.bool_)
             with self.stats.step("filter"):
-                fits = program.holds(left, right, kept)
+                fits = program.holds(left, right, holds)
             if fits:
                 if condition.rest is not None:
-                    some = np.flatnonzero(kept)
-                    kept[some] = self._evaluated(condition.rest, left[some], right[some], threads)
-                return kept
+                    some = np.flatnonzero(holds)
+                    holds[some] = self._evaluated(condition.rest, left[some], right[some], threads)
+                return holds
         return self._evaluated(condition, left, right, threads)
 
     def _evaluated(
@@ -404,13 +404,13 @@ class PairOutput:
         """
         names = {side: list(condition.columns(side)) for side in SIDES}
         limit = TableLimit(-(-self._limit.rows // threads), self._limit.nbytes // threads)
-        kept = np.empty(left.size, np.bool_)
+        holds = np.empty(left.size, np.bool_)
         taken = self._taken(names, left, right, "filter", limit=limit, decoded=True, beside=threads == 1)
         for pairs, rows in taken:
             with self.stats.step("filter"):
                 left_columns, right_columns = (by_name(rows[side]) if names[side] else {} for side in SIDES)
-                kept[pairs] = condition.holds(left_columns, right_columns, pairs.stop - pairs.start)
-        return kept
+                holds[pairs] = condition.holds(left_columns, right_columns, pairs.stop - pairs.start)
+        return holds
 
 
 def _positions(ordinals: NDArray[np.int64], *, lacking: bool) -> pa.Array[Any]:
@@ -429,13 +429,13 @@ def _widths(gathered: Mapping[Side, Gathered | WithNulls]) -> Widths:
     return gathered["left"].widths.beside(gathered["right"].widths)
 
 
-def _chunks(found: Candidates, most: int) -> Iterator[tuple[int, int]]:
+def _chunks(candidates: Candidates, most: int) -> Iterator[tuple[int, int]]:
     """Cut the slots so that each stretch has at most so many candidates, or is a single slot."""
-    if found.total <= most:
-        if found.total:
-            yield 0, found.slots
+    if candidates.total <= most:
+        if candidates.total:
+            yield 0, candidates.slots
         return
     first = 0
-    for last in TableLimit(found.slots, most).stops(Widths(found.slots, 0, found.counts)):
+    for last in TableLimit(candidates.slots, most).stops(Widths(candidates.slots, 0, candidates.counts)):
         yield first, last
         first = last

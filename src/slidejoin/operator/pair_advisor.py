@@ -183,9 +183,9 @@ class PairAdvisor:
         for one in self._estimates:
             if one is not ours:
                 others.setdefault(one.chosen.algorithm, one)
-        told = [f"{ours.candidates:,.1f} candidates a row in the indexed terms, {ours.cost:,.0f} ns expected"]
-        told += [self._told(one) for one in others.values()]
-        return "; ".join(told)
+        sentences = [f"{ours.candidates:,.1f} candidates a row in the indexed terms, {ours.cost:,.0f} ns expected"]
+        sentences += [self._told(one) for one in others.values()]
+        return "; ".join(sentences)
 
     def _told(self, one: Estimate) -> str:
         index = explained_index(self._plan.terms, one.chosen)
@@ -196,14 +196,14 @@ def _sized(chosen: IndexTerms, seen: Selectivities) -> IndexTerms | None:
     """Return a choice with cells as wide as closed ranges mostly are; None if these are open, or no cells serve."""
     if chosen.pair is None:
         return chosen
-    found = {side: float(np.median(widths)) for side, widths in seen.widths(chosen.pair).items()}
-    if not found or max(found.values()) >= OPEN:
+    medians = {side: float(np.median(widths)) for side, widths in seen.widths(chosen.pair).items()}
+    if not medians or max(medians.values()) >= OPEN:
         return None
     if not kind_of(chosen.algorithm).fixed_width:
         return chosen
     # Where one side is not probed now, as wide as the other one's.
-    widest = max(found.values())
-    left, right = (_power_of_two(found.get(side, widest)) for side in SIDES)
+    widest = max(medians.values())
+    left, right = (_power_of_two(medians.get(side, widest)) for side in SIDES)
     return chosen._replace(widths=(left, right))
 
 

@@ -70,7 +70,7 @@ class PairFilter(NamedTuple):
     def holds_found(
         self,
         role: Side,
-        found: FoundPositions,
+        matches: FoundPositions,
         probes: tuple[int, int],
         take: int,
         ordinals: tuple[int, int],
@@ -86,7 +86,7 @@ class PairFilter(NamedTuple):
             return bool(
                 find_held(
                     program.code, self.constants, self.columns, self.sides, program.registers,
-                    found.found, found.counts, *probes, take, *ordinals, ROLES[role], flags,
+                    matches.found, matches.counts, *probes, take, *ordinals, ROLES[role], flags,
                 )
             )  # fmt: skip
 
@@ -120,7 +120,7 @@ def pair_filter(program: PairProgram, windows: Mapping[Side, SideWindow]) -> Pai
 
 def _with_texts(program: PairProgram) -> tuple[NDArray[np.int64], tuple[NDArray[np.uint8], ...]]:
     """Return all constants of a program, texts as addresses of their words, and what these are addresses in."""
-    lines, kept = [], []
+    lines, memory = [], []
     for register, text in program.texts:
         words = np.zeros(TEXT, np.uint8)
         if len(text) <= SHORT:
@@ -128,11 +128,11 @@ def _with_texts(program: PairProgram) -> tuple[NDArray[np.int64], tuple[NDArray[
         else:
             held = np.frombuffer(text, np.uint8)
             words.view(np.int64)[:] = len(text) << 8 | LONG, address_of(held)
-            kept.append(held)
-        kept.append(words)
+            memory.append(held)
+        memory.append(words)
         lines.append((register, address_of(words), 1))
     constants = np.array(lines, np.int64).reshape(-1, CONSTANT)
-    return np.concatenate([program.constants, constants]) if lines else program.constants, tuple(kept)
+    return np.concatenate([program.constants, constants]) if lines else program.constants, tuple(memory)
 
 
 def _how(column: Fixed) -> int | None:

@@ -73,17 +73,17 @@ def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
 def key_ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:
     """Return the ranges of the other side's keys for each row of a table, those of rows that are filtered out empty."""
     if plan.branches:
-        found = [
+        of_branches = [
             key_ranges(part, role, table, own.layout) for part, own in zip(plan.branches, layout.branches, strict=True)
         ]
         branches = tuple(
-            replace(ranges, inexact=plan.counted(number, ranges.inexact)) for number, ranges in enumerate(found)
+            replace(ranges, inexact=plan.counted(number, ranges.inexact)) for number, ranges in enumerate(of_branches)
         )
         return replace(
             branches[0], inexact=frozenset().union(*(ranges.inexact for ranges in branches)), branches=branches
         )
     columns = columns_of(table)
-    asked = [term.ranges(role, columns) for term in plan.terms]
-    inexact = frozenset(number for number, ranges in zip(plan.numbers, asked, strict=True) if not ranges.exact)
-    kept = plan.bound.prefilter(role, columns)
-    return layout.ranges(asked, None if kept is None else ~kept, inexact)
+    of_terms = [term.ranges(role, columns) for term in plan.terms]
+    inexact = frozenset(number for number, ranges in zip(plan.numbers, of_terms, strict=True) if not ranges.exact)
+    passing = plan.bound.prefilter(role, columns)
+    return layout.ranges(of_terms, None if passing is None else ~passing, inexact)

@@ -84,10 +84,10 @@ def candidates_of(
             task()
         return probing.answer()
 
-    slots, found = numbers(rows), answer(0)
-    positions = found.positions
+    slots, earliest = numbers(rows), answer(0)
+    positions = earliest.positions
     if positions is None or positions.done < rows:
-        ranges = found.ranges
+        ranges = earliest.ranges
         if ranges is None:
             with held:
                 ranges = index.ranges(batch, workers)

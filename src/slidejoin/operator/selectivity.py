@@ -93,16 +93,16 @@ class Selectivities:
         A pair of terms stands for the closed ranges of the first one.
         """
         wanted = frozenset(places)
-        found = self._known.get(wanted)
-        if found is None:
-            found = sum(_rows(sample, wanted) * sample.probes for sample in self._samples) / self._probes
-            self._known[wanted] = found
-        return found
+        rows = self._known.get(wanted)
+        if rows is None:
+            rows = sum(_rows(sample, wanted) * sample.probes for sample in self._samples) / self._probes
+            self._known[wanted] = rows
+        return rows
 
     def widths(self, pair: tuple[int, int]) -> dict[Side, NDArray[np.float64]]:
         """Return how wide the closed ranges of the keys of each side are, (probes,) each, for sides that are probed."""
-        found = {other(sample.role): sample.closed[pair].widths for sample in self._samples if sample.probes}
-        return {side: widths for side, widths in found.items() if widths.size}
+        of_sides = {other(sample.role): sample.closed[pair].widths for sample in self._samples if sample.probes}
+        return {side: widths for side, widths in of_sides.items() if widths.size}
 
 
 def _rows(sample: PairSample, places: Collection[int | tuple[int, int]]) -> float:
@@ -130,12 +130,12 @@ def selectivities(
     """
     source: dict[Side, pa.Table] = {side: tables["left" if plan.config.self_join else side] for side in SIDES}
     # In a bucket stored rows lack what they have arrived with.
-    asked_again = not plan.scope.probing
+    again = not plan.scope.probing
     samples = []
     for role in SIDES:
         stored, coming = windows[other(role)], source[other(role)].num_rows
-        asked = max(source[role].num_rows, windows[role].payload.rows if asked_again else 0)
-        if asked < LEAST or max(coming, stored.payload.rows) < LEAST:
+        probing = max(source[role].num_rows, windows[role].payload.rows if again else 0)
+        if probing < LEAST or max(coming, stored.payload.rows) < LEAST:
             continue
         probes = _evenly(source[role], PROBES) if source[role].num_rows >= LEAST else _newest(windows[role])
         rows = _stored(stored) if stored.payload.rows >= LEAST else _evenly(source[other(role)], STORED)
@@ -151,8 +151,8 @@ def _closings(plan: Plan, stored: SideWindow, coming: pa.Table, pairs: Sequence[
     """Return how the rows of a window close ranges, together with those that come."""
     if not pairs:
         return []
-    found = stored.distances.of(term_keys(plan, stored.side, coming)) if coming.num_rows else ()
-    return [stored.distances.closing(pair, found) for pair in pairs]
+    distances = stored.distances.of(term_keys(plan, stored.side, coming)) if coming.num_rows else ()
+    return [stored.distances.closing(pair, distances) for pair in pairs]
 
 
 def _evenly(table: pa.Table, most: int) -> pa.Table:
@@ -195,22 +195,22 @@ def _passes(
     None does of a row that matches nothing by itself.
     """
     keys, columns = term_keys(plan, other(role), stored), columns_of(probes)
-    kept = plan.bound.prefilter(role, columns)
-    asked = [term.ranges(role, columns) for term in plan.terms]
+    matchable = plan.bound.prefilter(role, columns)
+    of_terms = [term.ranges(role, columns) for term in plan.terms]
 
     def passing(ranges: Ranges, place: int) -> NDArray[np.bool_]:
         inside = _inside(ranges, keys.values[place])
-        if kept is not None:
-            inside &= kept[:, None]
+        if matchable is not None:
+            inside &= matchable[:, None]
         if keys.kept is not None:
             inside &= keys.kept
         return inside
 
     closed = {}
     for one in closing:
-        ranges = one.closed(asked)
+        ranges = one.closed(of_terms)
         closed[one.range, one.by] = ClosedSample(passing(ranges, one.range), one.widths(ranges))
-    return tuple(passing(ranges, place) for place, ranges in enumerate(asked)), closed
+    return tuple(passing(ranges, place) for place, ranges in enumerate(of_terms)), closed
 
 
 def _inside(ranges: Ranges, keys: NDArray[np.int64]) -> NDArray[np.bool_]:

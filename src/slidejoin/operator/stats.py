@@ -116,7 +116,7 @@ class Stats:
         StateError
             If something else is among them.
         """
-        stored, found = StoredValue(plain, "the counters of the state"), Stats()
+        stored, stats = StoredValue(plain, "the counters of the state"), Stats()
         known = {one.name: one.default for one in fields(Stats)}
         for name, one in stored.fields.items():
             if name not in known:
@@ -129,8 +129,8 @@ class Stats:
                 value = one.whole(0, MOST_COUNTED)
             else:
                 value = one.or_none(lambda it: it.text() if isinstance(it.value, str) else it.whole())
-            setattr(found, name, value)
-        return found
+            setattr(stats, name, value)
+        return stats
 
 
 class _Step:

@@ -35,7 +35,7 @@ class Walked(Protocol):
     """A structure that finds rows one by one, see `slidejoin.papers.structure.Structure`."""
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Find the rows of probes from `begin` on, up to `end` or until the room is full."""
 
@@ -60,14 +60,14 @@ class FoundByPosition:
         n = len(probes)
         self._structure, self._probes = structure, probes
         self.counts: NDArray[np.int64] = np.zeros(n, np.int64)
-        found, some = _room(n), []
+        ordinals, some = _room(n), []
         room, done, self._kept_probes = KEPT_A_PROBE * max(n, 1), 0, -1
         while done < n:
             begin = done
-            done, total, found = _found(structure, probes, begin, n, self.counts, found)
+            done, total, ordinals = _found(structure, probes, begin, n, self.counts, ordinals)
             room -= total
             if self._kept_probes < 0 and room >= 0:
-                some.append(found[:total].copy())
+                some.append(ordinals[:total].copy())
             elif self._kept_probes < 0:
                 self._kept_probes = begin
         if self._kept_probes < 0:
@@ -85,11 +85,11 @@ class FoundByPosition:
         done = max(first, n)
         if done >= last:
             return
-        found, counts = _room(last - done), np.zeros_like(self.counts)
+        ordinals, counts = _room(last - done), np.zeros_like(self.counts)
         while done < last:
             begin = done
-            done, _, found = _found(self._structure, self._probes, begin, last, counts, found)
-            put_pairs(found, 0, counts, begin, done, own, places, probes, stored)
+            done, _, ordinals = _found(self._structure, self._probes, begin, last, counts, ordinals)
+            put_pairs(ordinals, 0, counts, begin, done, own, places, probes, stored)
 
 
 def _room(probes: int) -> NDArray[np.int64]:
@@ -102,18 +102,18 @@ def _found(
     begin: int,
     end: int,
     counts: NDArray[np.int64],
-    found: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
 ) -> tuple[int, int, NDArray[np.int64]]:
     """Find the matches of probes from `begin` on, up to `end` or to the first for which there is no room.
 
     Returns that probe, how many rows there are, and the array that they are in.
     """
-    done, total = structure.walk(probes, begin, end, counts, found)
+    done, total = structure.walk(probes, begin, end, counts, ordinals)
     while done == begin:
-        found = np.empty(2 * found.size, np.int64)
-        done, total = structure.walk(probes, begin, end, counts, found)
+        ordinals = np.empty(2 * ordinals.size, np.int64)
+        done, total = structure.walk(probes, begin, end, counts, ordinals)
     if probes.aux_dims.size:
         total = keep_passing(
-            structure.stored.values, probes.aux_lo, probes.aux_hi, probes.aux_dims, begin, done, found, counts
+            structure.stored.values, probes.aux_lo, probes.aux_hi, probes.aux_dims, begin, done, ordinals, counts
         )
-    return done, total, found
+    return done, total, ordinals

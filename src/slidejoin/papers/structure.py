@@ -90,18 +90,18 @@ class Structure(Index):
 
     @abstractmethod
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Find the rows of probes begin…end-1 that have a key in their ranges and are seen, until the room is full.
 
-        Writes for each probe how many into `counts` (n,) int64, and their ordinals into `found` int64, one probe after
-        the other, within a probe in any order. Only whole probes are answered. Several threads may walk at once.
+        Writes for each probe how many into `counts` (n,) int64, and the rows into `ordinals` int64, one probe after the other,
+        within a probe in any order. Only whole probes are answered. Several threads may walk at once.
 
         Returns
         -------
         tuple of int
-            The first probe that was not answered, `begin` if there was no room for that one; and how many rows were
-            found.
+            The first probe that was not answered, `begin` if there was no room for that one; and how many rows
+            match.
         """
 
     @property

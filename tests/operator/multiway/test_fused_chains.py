@@ -81,7 +81,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = self.answered = 0
-        prepared, found, counted = FusedChains.prepared, FusedChains.found, FusedChains.counted
+        prepared, found, counted = FusedChains.prepared, FusedChains.combinations, FusedChains.counted
 
         def counting_prepared(fused: FusedChains, stretch: Stretch, given: Any) -> Walk | None:
             self.asked += 1
@@ -98,7 +98,7 @@ class Watched:
             return out
 
         monkeypatch.setattr(FusedChains, "prepared", counting_prepared)
-        monkeypatch.setattr(FusedChains, "found", counting_found)
+        monkeypatch.setattr(FusedChains, "combinations", counting_found)
         monkeypatch.setattr(FusedChains, "counted", counting_counted)
 
     def look(self) -> tuple[int, int]:

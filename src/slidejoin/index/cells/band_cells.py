@@ -269,14 +269,15 @@ class BandCells(Index):
             self.store(rows.keys, rows.aux)
         self.insert_places(self.axis.places(rows.keys), NO_ROWS if rows.kept is None else rows.kept, 0)
 
-    def insert_places(self, places: NDArray[np.int64], kept: NDArray[np.bool_], start: int) -> None:
+    def insert_places(self, places: NDArray[np.int64], matchable: NDArray[np.bool_], start: int) -> None:
         """Insert the newest rows from `start` on; a kernel has inserted those before it.
 
-        Places on the axis (n,) int64; `kept` (n,) bool, or empty for all.
+        Places on the axis (n,) int64; `matchable` (n,) bool, or empty for all.
         """
         n = places.size
         while (
-            start < n and (start := insert_cells(self.slots, self.pool, self.state, places, kept, start, self.next)) < n
+            start < n
+            and (start := insert_cells(self.slots, self.pool, self.state, places, matchable, start, self.next)) < n
         ):
             self._enlarge_pool()
         self.inserted(n)

@@ -203,8 +203,8 @@ def _every_line(probes: int) -> NDArray[np.int32]:
 def _room(lo: NDArray[np.int64], runs: int) -> NDArray[np.int64]:
     """Return room for the ranges of places, (n, k * runs)."""
     pieces, n = lo.shape
-    found: NDArray[np.int64] = ranges_pool.take(n * pieces * runs).reshape(n, pieces * runs)
-    return found
+    places: NDArray[np.int64] = ranges_pool.take(n * pieces * runs).reshape(n, pieces * runs)
+    return places
 
 
 class FoundInBoxes:

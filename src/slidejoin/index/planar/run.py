@@ -268,7 +268,7 @@ def build_planar(
     rows: int,
     keys: NDArray[np.int64],
     aux: NDArray[np.int64],
-    kept: NDArray[np.bool_] | None,
+    matchable: NDArray[np.bool_] | None,
     inexact: frozenset[int] = frozenset(),
 ) -> PlanarRun:
     """Sort one sub-window by both keys.
@@ -277,8 +277,8 @@ def build_planar(
     same for all rows if there is none. O(rows).
     """
     second = aux[:, 0] if aux.shape[1] else np.zeros(rows, np.int64)
-    x = build_run(base, rows, keys, np.ascontiguousarray(aux[:, 1:]), kept, inexact)
-    y = build_run(base, rows, np.ascontiguousarray(second), np.empty((rows, 0), np.int64), kept)
+    x = build_run(base, rows, keys, np.ascontiguousarray(aux[:, 1:]), matchable, inexact)
+    y = build_run(base, rows, np.ascontiguousarray(second), np.empty((rows, 0), np.int64), matchable)
     return planar(x, y)
 
 

@@ -380,18 +380,18 @@ def build_run(
     rows: int,
     keys: NDArray[np.int64],
     aux: NDArray[np.int64],
-    kept: NDArray[np.bool_] | None,
+    matchable: NDArray[np.bool_] | None,
     inexact: frozenset[int] = frozenset(),
 ) -> Run:
     """Sort one sub-window's keys.
 
-    `keys` (rows,) int64 and `aux` (rows, d) int64 in arrival order; `kept` (rows,) bool, the rows that may match, or
-    None for all. Ties stay in arrival order. O(rows).
+    `keys` (rows,) int64 and `aux` (rows, d) int64 in arrival order; `matchable` (rows,) bool, the rows that may match,
+    or None for all. Ties stay in arrival order. O(rows).
     """
-    if kept is None:
+    if matchable is None:
         chosen, among = EVERY_ROW, keys
     else:
-        chosen = np.flatnonzero(kept).astype(np.int32)
+        chosen = np.flatnonzero(matchable).astype(np.int32)
         among = keys[chosen]
     size = among.size
     ends = (int(among.min()), int(among.max())) if size else (0, 0)
@@ -402,7 +402,7 @@ def build_run(
         keys = np.ascontiguousarray(keys)
         passes = -(-((ends[1] - ends[0]) >> shift).bit_length() // BITS) if size >= SMALL else 0
         spare = words_pool.take(size) if passes else memory
-        sort_words(keys, chosen, kept is None, ends[0], shift, passes, words, spare)
+        sort_words(keys, chosen, matchable is None, ends[0], shift, passes, words, spare)
         if not passes:
             words.sort()
         if shift:
@@ -411,7 +411,7 @@ def build_run(
                 # Most keys are one number in their upper bits.
                 order = sorted_order(among)
                 wide = among[order]
-                offsets = order.astype(np.uint64) if kept is None else chosen[order].astype(np.uint64)
+                offsets = order.astype(np.uint64) if matchable is None else chosen[order].astype(np.uint64)
                 words[:] = ((wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF) | offsets
     further, bounds = np.empty((size, aux.shape[1]), np.int64), np.empty((2, aux.shape[1]), np.int64)
     if further.size:

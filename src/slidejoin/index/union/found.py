@@ -39,7 +39,7 @@ class Earlier(NamedTuple):
 
     Attributes
     ----------
-    kept : KeptValues
+    stored : KeptValues
         What the stored rows have in them.
     lo, hi : (p, n) int64
         What the probes ask for.
@@ -47,7 +47,7 @@ class Earlier(NamedTuple):
     starts : (b + 1,) int64
     """
 
-    kept: KeptValues
+    stored: KeptValues
     lo: NDArray[np.int64]
     hi: NDArray[np.int64]
     columns: NDArray[np.int64]
@@ -56,12 +56,12 @@ class Earlier(NamedTuple):
     def drop(self, branch: int, begin: int, end: int, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> int:
         """Drop from a branch's rows of probes begin…end-1 those of the branches before it; return how many are left."""
         left = drop_earlier(
-            *self.kept, self.lo, self.hi, self.columns, self.starts, branch, begin, end, rows, counts
+            *self.stored, self.lo, self.hi, self.columns, self.starts, branch, begin, end, rows, counts
         )  # fmt: skip
         return int(left)
 
 
-def ranges_of_all(kept: KeptValues, ranges: Sequence[KeyRanges], columns: NDArray[np.int64]) -> Earlier:
+def ranges_of_all(stored: KeptValues, ranges: Sequence[KeyRanges], columns: NDArray[np.int64]) -> Earlier:
     """Put the ranges of branches together; `columns` (b,) int64 says where the values of each begin."""
     lo = [part for one in ranges for part in (one.lo, one.aux_lo)]
     hi = [part for one in ranges for part in (one.hi, one.aux_hi)]
@@ -71,7 +71,7 @@ def ranges_of_all(kept: KeptValues, ranges: Sequence[KeyRanges], columns: NDArra
         for part in (np.full(one.lo.shape[0], column), one.aux_dims + column + 1)
     ]
     starts = np.cumsum([0, *(one.lo.shape[0] + one.aux_lo.shape[0] for one in ranges)])
-    return Earlier(kept, np.concatenate(lo), np.concatenate(hi), np.concatenate(of), starts)
+    return Earlier(stored, np.concatenate(lo), np.concatenate(hi), np.concatenate(of), starts)
 
 
 class Dropping(Protocol):
@@ -180,10 +180,10 @@ class BranchRows:
         return rows
 
     def _expanded(
-        self, found: Found, first: int, last: int
+        self, answer: Found, first: int, last: int
     ) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the rows of ranges, so many at once as `AT_ONCE`, or those of one probe."""
-        ends = np.cumsum(found.counts[first:last])
+        ends = np.cumsum(answer.counts[first:last])
         cuts = [first]
         while cuts[-1] < last:
             before = int(ends[cuts[-1] - first - 1]) if cuts[-1] > first else 0
@@ -193,9 +193,9 @@ class BranchRows:
             total = int(ends[done - first - 1]) - before
             probes, rows = rows_pool.take(total), rows_pool.take(total)
             counts, places = np.zeros(len(self._batch), np.int64), self._places
-            counts[begin:done] = found.counts[begin:done]
-            places[begin:done] = ends[begin - first : done - first] - found.counts[begin:done] - before
-            found.fill(begin, done, places, probes, rows)
+            counts[begin:done] = answer.counts[begin:done]
+            places[begin:done] = ends[begin - first : done - first] - answer.counts[begin:done] - before
+            answer.fill(begin, done, places, probes, rows)
             yield begin, done, counts, rows
 
 

@@ -149,7 +149,7 @@ class RowValues:
             self._ordinals[:rest] = left
 
     @property
-    def kept(self) -> KeptValues:
+    def stored(self) -> KeptValues:
         """The rows, for a kernel; use it before the next ones come."""
         ordinals = NO_ORDINALS if self._ordinals is None else self._ordinals[: self._rows]
         return KeptValues(self._values, self._rows, ordinals, self._first)

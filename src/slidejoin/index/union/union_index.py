@@ -197,7 +197,7 @@ class UnionIndex(Index):
         for number, (index, own) in enumerate(zip(self._each(), probing, strict=True)):
             answer = own.answer()
             if number == 1:
-                earlier = ranges_of_all(self._values.kept, batch.ranges.branches[:-1], self._columns)
+                earlier = ranges_of_all(self._values.stored, batch.ranges.branches[:-1], self._columns)
             if earlier is None and answer.positions is None and answer.ranges is not None:
                 parts.append(answer.ranges)
             else:

@@ -101,14 +101,14 @@ class Walk(NamedTuple):
         Where the words of each step are, the stream that it probes, and those that are bound before.
     longest : int
         Steps of the longest chain.
-    kept : list
-        What the work has the addresses of.
+    memory : list
+        The arrays that the work has the addresses of.
     """
 
     work: NDArray[np.int64]
     steps: list[tuple[int, int, frozenset[int]]]
     longest: int
-    kept: list[Any]
+    memory: list[Any]
 
 
 class FusedChains:
@@ -152,7 +152,7 @@ class FusedChains:
                 return None
         return walk
 
-    def found(self, walk: Walk, stretch: Stretch, most: int) -> Combinations | None:
+    def combinations(self, walk: Walk, stretch: Stretch, most: int) -> Combinations | None:
         """Return the combinations that a stretch produces, if these are at most so many; None if not."""
         lines = len(self._plan.streams) + 1
         places = min(int(1.25 * self._rate * stretch.rows) + FIRST_PLACES, most)
@@ -195,7 +195,7 @@ class FusedChains:
         """Set the words of a chain; return False if one of its steps does not fit."""
         work, own = walk.work, stretch.streams[stream]
         ranks, producers = np.ascontiguousarray(own.ranks), producing_rows(self._plan, own, stream)
-        walk.kept.extend((ranks, producers))
+        walk.memory.extend((ranks, producers))
         work[at + STEP_COUNT], work[at + FIRST] = len(order), stretch.first[stream]
         point(work, at + RANKS, ranks)
         if producers is None:
@@ -204,7 +204,7 @@ class FusedChains:
             point(work, at + PRODUCERS, producers)
         if own.times is not None:
             times = np.ascontiguousarray(own.times)
-            walk.kept.append(times)
+            walk.memory.append(times)
             work[at + OWN_TIMES], work[at + OWN_LENGTH] = address_of(times), self._plan.scopes[stream].right_length
         chain = (stream, *order)
         work[at + STREAMS : at + STREAMS + len(chain)] = chain
@@ -229,7 +229,7 @@ class FusedChains:
             return False
         before = stretch.before[stored]
         arrays: tuple[NDArray[Any], ...] = (table.slots, table.pool, table.state)
-        walk.kept.extend((*arrays, before, ring))
+        walk.memory.extend((*arrays, before, ring))
         for part, array in zip(TABLE, arrays, strict=True):
             point(work, at + part, array)
         view = view_of(stretch.arrived[stored], *self._plan.spec.windows[stored].view("right"))
@@ -244,14 +244,14 @@ class FusedChains:
         if self._plan.scopes:
             if table.stored is None:
                 return False
-            walk.kept.append(table.stored)
+            walk.memory.append(table.stored)
             point(work, at + STORED, table.stored.reshape(-1))
             work[at + STORED_COLUMNS], work[at + TIME_COLUMN] = table.stored.shape[1], 0
             work[at + SCOPE] = self._plan.scopes[stored].right_length
         return True
 
     def _table(self, step: Step) -> BandCells | None:
-        """Return the table that a step probes; None if what it finds would have to be checked."""
+        """Return the table that a step probes; None if its candidates would have to be checked."""
         window = self._windows[step.stored].links[step.key].window
         table = cell_table(window.index)
         if table is None or table.wide or step.plan.filter({*step.plan.loose, *window.index.inexact}):
@@ -268,10 +268,10 @@ class FusedChains:
 
 
 def _key_place(plan: MultiPlan, step: Step, windows: Sequence[StreamWindow]) -> KeyPlace | None:
-    beside = _beside(step)
-    if beside is None:
+    only = _beside(step)
+    if only is None:
         return None
-    shift, (name, column) = beside.shift, stream_and_name(beside.column)
+    shift, (name, column) = only.shift, stream_and_name(only.column)
     stream = plan.spec.streams.index(name)
     records = windows[stream].payload.records
     for number, one in enumerate(records.columns):
@@ -288,5 +288,5 @@ def _beside(step: Step) -> Beside | None:
     term, *others = plan.terms
     if plan.branches or plan.composite is not None or plan.bound.never or any(one.shape != "scope" for one in others):
         return None
-    beside = term.beside("left") if isinstance(term, RangeTerm) and not plan.bound.filters_side("left") else None
-    return beside if beside is not None and in_reach(beside) else None
+    only = term.beside("left") if isinstance(term, RangeTerm) and not plan.bound.filters_side("left") else None
+    return only if only is not None and in_reach(only) else None

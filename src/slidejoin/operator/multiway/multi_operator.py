@@ -174,7 +174,7 @@ class MultiOperator:
         plan, order, stretch = self.plan, self.plan.spec.order, stretch_of(part, first, begin, end)
         payloads = [window.payload for window in self.windows]
         walk = self._fused.prepared(stretch, self.chains.orders)
-        whole = None if walk is None else self._fused.found(walk, stretch, self.limit.rows)
+        whole = None if walk is None else self._fused.combinations(walk, stretch, self.limit.rows)
         for combinations in merged(self.chains, stretch, order) if whole is None else [whole]:
             yield from combination_tables(plan, payloads, in_order(combinations, order).rows, self.limit)
 

@@ -149,8 +149,8 @@ class SharedTopology(TopologySteps):
     ) -> Iterator[RangeCandidates | PositionCandidates]:
         slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
         total = sum(len(batch) for batch in batches.values())
-        found = {role: answer.positions for role, answer in answers.items() if answer.positions is not None}
-        if len(found) < len(answers) or any(one.done < len(batches[role]) for role, one in found.items()):
+        positions = {role: answer.positions for role, answer in answers.items() if answer.positions is not None}
+        if len(positions) < len(answers) or any(one.done < len(batches[role]) for role, one in positions.items()):
             whole = RangeCandidates(total, self._workers, self._memory)
             for role, batch in batches.items():
                 ranges = answers[role].ranges or self._windows[other(role)].index.ranges(batch, self._workers)
@@ -160,23 +160,25 @@ class SharedTopology(TopologySteps):
             else:
                 yield whole
                 return
-        if any(one.only_counts for one in found.values()) and not self._only_counts(inexact):
+        if any(one.only_counts for one in positions.values()) and not self._only_counts(inexact):
             # One side's probes turned out to need a filter, which checks the pairs of both.
-            found = self._found_again(batches, dict.fromkeys(batches, 0), inexact)
+            positions = self._found_again(batches, dict.fromkeys(batches, 0), inexact)
         first = 0
         while first < total:
             # Slots are answered up to the first probe, of either side, for which there was no room.
-            open_slots = [int(slots[r][found[r].done]) for r, batch in batches.items() if found[r].done < len(batch)]
+            open_slots = [
+                int(slots[r][positions[r].done]) for r, batch in batches.items() if positions[r].done < len(batch)
+            ]
             last = min([total, *open_slots])
             sides = {
-                role: (slots[role], found[role], batch.first, self._windows[other(role)].index.floor)
+                role: (slots[role], positions[role], batch.first, self._windows[other(role)].index.floor)
                 for role, batch in batches.items()
             }
             yield PositionCandidates(sides, first, last, self._workers, self._memory)
             first = last
             if first < total:
                 starts = {role: int(np.searchsorted(slots[role], last)) for role in batches}
-                found = self._found_again(batches, starts, inexact)
+                positions = self._found_again(batches, starts, inexact)
 
     def _found_again(
         self, batches: dict[Side, ProbeBatch], starts: dict[Side, int], inexact: set[int]

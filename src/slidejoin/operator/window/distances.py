@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
     end: int
     rows: int
-    found: Found
+    distances: Found
 
 
 class Distances:
@@ -75,7 +75,7 @@ class Distances:
             distances.append(distance_of(one, two, doubles=_of_both(self._doubles, pair)))
         return tuple(distances)
 
-    def add(self, found: Found, first: int, rows: int, oldest: int, live: int) -> None:
+    def add(self, distances: Found, first: int, rows: int, oldest: int, live: int) -> None:
         """Take the newest rows, given what `of` returned.
 
         Parameters
@@ -85,7 +85,7 @@ class Distances:
         oldest, live : int
             The oldest ordinal of the window before them, and how many rows it has.
         """
-        if not found or not rows:
+        if not distances or not rows:
             return
         blocks, gone = self._blocks, 0
         while gone < len(blocks) and blocks[gone].end <= oldest:
@@ -94,13 +94,13 @@ class Distances:
             del blocks[:gone]
         if blocks and BLOCKS * (blocks[-1].rows + rows) <= live:
             last = blocks.pop()
-            blocks.append(Block(first + rows, last.rows + rows, _united(last.found, found)))
+            blocks.append(Block(first + rows, last.rows + rows, _united(last.distances, distances)))
         else:
-            blocks.append(Block(first + rows, rows, found))
+            blocks.append(Block(first + rows, rows, distances))
         if gone or len(blocks) == 1:
-            self._whole = reduce(_united, [block.found for block in blocks])
+            self._whole = reduce(_united, [block.distances for block in blocks])
         else:
-            self._whole = _united(self._whole, found)
+            self._whole = _united(self._whole, distances)
 
     def closing(self, pair: Pair, coming: Found = ()) -> Closing:
         """Return how ranges are closed by the rows that have come so far, and by some that come."""
@@ -124,7 +124,7 @@ def _united(known: Found, more: Found) -> Found:
     return known
 
 
-def distances_to(found: Found) -> NDArray[np.float64]:
+def distances_to(distances: Found) -> NDArray[np.float64]:
     """Return distances as an array (p, 2) of float64, rounded outwards.
 
     Examples
@@ -132,7 +132,7 @@ def distances_to(found: Found) -> NDArray[np.float64]:
     >>> distances_to((Distance(0, 5), Distance(-(2**53) - 1, inf))).tolist()
     [[0.0, 5.0], [-9007199254740994.0, inf]]
     """
-    ends = [(_outwards(one.low, -inf), _outwards(one.high, inf)) for one in found]
+    ends = [(_outwards(one.low, -inf), _outwards(one.high, inf)) for one in distances]
     return np.array(ends, np.float64).reshape(-1, 2)
 
 

@@ -181,21 +181,21 @@ class LatestRows:
             return
         columns, terms = by_name(table), self._terms
         value = (terms.near if terms.scope is None else terms.scope).key("right", columns)
-        found = [value, *(term.key("right", columns) for term in terms.equal)]
-        kept = self._plan.bound.prefilter("right", columns)
-        for one in found:
+        of_terms = [value, *(term.key("right", columns) for term in terms.equal)]
+        matchable = self._plan.bound.prefilter("right", columns)
+        for one in of_terms:
             if one.valid is not None:
-                kept = one.valid if kept is None else kept & one.valid
-        keys, room = _together([one.values for one in found[1:]], table.num_rows)
-        if room is not None and kept is not None:
-            room |= ~kept
-        if not all(one.exact for one in found) or not (room is None or room.all()):
+                matchable = one.valid if matchable is None else matchable & one.valid
+        keys, room = _together([one.values for one in of_terms[1:]], table.num_rows)
+        if room is not None and matchable is not None:
+            room |= ~matchable
+        if not all(one.exact for one in of_terms) or not (room is None or room.all()):
             self.give_up()
             return
         values = np.ascontiguousarray(value.values)
         self._make_room(table.num_rows)
         end = int(self._state[END])
-        flags = np.empty(0, np.bool_) if kept is None else np.ascontiguousarray(kept)
+        flags = np.empty(0, np.bool_) if matchable is None else np.ascontiguousarray(matchable)
         lowest = queue_rows(keys, values, flags, first, self._queue, self._state)
         if lowest < INT64.max:
             self._put_in_order(lowest, end)

@@ -145,19 +145,19 @@ class HashIndex(Structure):
         """Do nothing: basic windows whose rows have expired are freed as rows are inserted, see `_take_back`."""
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Read the bucket of each probe's key, see `Structure.walk`."""
-        return self.walk_part(0, probes, begin, end, counts, found)
+        return self.walk_part(0, probes, begin, end, counts, ordinals)
 
     def walk_part(
-        self, worker: int, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, worker: int, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Read the basic windows that a worker has of the bucket of each probe's key, see `Structure.walk`."""
         result = np.empty(2, np.int64)
         find_in_buckets(
             self._heads, self.workers, worker, self._keys, self._ordinals, self._filled, self._older, self.size,
-            probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, found, result,
+            probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, ordinals, result,
         )  # fmt: skip
         return int(result[0]), int(result[1])
 
@@ -239,10 +239,10 @@ class _WorkerBuckets:
         self._index, self._worker = index, worker
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Compare the probes with its basic windows, see `slidejoin.papers.structure.Structure.walk`."""
-        return self._index.walk_part(self._worker, probes, begin, end, counts, found)
+        return self._index.walk_part(self._worker, probes, begin, end, counts, ordinals)
 
     @property
     def stored(self) -> OrdinalRing:

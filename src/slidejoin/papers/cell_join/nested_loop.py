@@ -132,10 +132,10 @@ class NestedLoopIndex(Structure):
         self._begin = self._end = 0
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Compare batch after batch with all basic windows, see `Structure.walk`."""
-        return self.walk_rows(self._begin, self._end, probes, begin, end, counts, found)
+        return self.walk_rows(self._begin, self._end, probes, begin, end, counts, ordinals)
 
     def walk_rows(
         self,
@@ -145,10 +145,10 @@ class NestedLoopIndex(Structure):
         begin: int,
         end: int,
         counts: NDArray[np.int64],
-        found: NDArray[np.int64],
+        ordinals: NDArray[np.int64],
     ) -> tuple[int, int]:
         """Do so with the basic windows of rows oldest…newest-1 alone; the first is at the beginning of one."""
-        room = found.size
+        room = ordinals.size
         entries, which, total = np.empty(room, np.int64), np.empty(room, np.int32), 0
         done, batch = begin, self._batch
         while done < end:
@@ -158,7 +158,7 @@ class NestedLoopIndex(Structure):
                 probes.seen_from, probes.seen_to, done, last, room - total, entries, which,
             )  # fmt: skip
             if matches >= 0:
-                group_matches(entries, which, matches, done, last, counts, found, total)
+                group_matches(entries, which, matches, done, last, counts, ordinals, total)
                 done, total = last, total + matches
             elif last - done > 1:
                 batch = (last - done) // 2

@@ -147,12 +147,12 @@ class Chain(Structure):
                 del self.chain[0]
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search all subwindows for as many probes as the room may suffice for, see `Structure.walk`."""
-        last = min(end, begin + max(1, int(found.size / (2 * self._matches))))
+        last = min(end, begin + max(1, int(ordinals.size / (2 * self._matches))))
         while True:
-            total = self._found(probes, begin, last, counts, found)
+            total = self._found(probes, begin, last, counts, ordinals)
             if total >= 0:
                 self._matches = max(total / (last - begin), 1.0)
                 return last, total
@@ -160,10 +160,12 @@ class Chain(Structure):
                 return begin, 0
             last = begin + (last - begin) // 2
 
-    def _found(self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]) -> int:
+    def _found(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
+    ) -> int:
         """Find the rows of all probes begin…end-1 and return their number, -1 if there is no room."""
         lo, hi, seen_from, seen_to = probes.lo, probes.hi, probes.seen_from, probes.seen_to
-        entries, which, total = entries_pool.take(found.size), which_pool.take(found.size), 0
+        entries, which, total = entries_pool.take(ordinals.size), which_pool.take(ordinals.size), 0
         with self._timed("search"):
             order = sorted_order(lo[0, begin:end])
         lows, highs = (np.empty((lo.shape[0], end - begin), np.int32) for _ in range(2))
@@ -176,13 +178,13 @@ class Chain(Structure):
             with self._timed("scan"):
                 total = scan_partitions(
                     table.keys, table.ordinals, table.filled, table.following, table.first, table.behind, table.width,
-                    order, lows, highs, lo, hi, seen_from, seen_to, begin, total, found.size, entries,
+                    order, lows, highs, lo, hi, seen_from, seen_to, begin, total, ordinals.size, entries,
                     which,
                 )  # fmt: skip
             if total < 0:
                 return -1
         with self._timed("scan"):
-            group_matches(entries, which, total, begin, end, counts, found, 0)
+            group_matches(entries, which, total, begin, end, counts, ordinals, 0)
         return total
 
     @property

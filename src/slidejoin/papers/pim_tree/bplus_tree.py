@@ -131,7 +131,7 @@ class MutableTree:
         self.seconds["delete"] += perf_counter() - start
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Descend to where each range begins and scan the leaves from there, see `Structure.walk`."""
         result = np.array([begin, 0])
@@ -146,7 +146,7 @@ class MutableTree:
             middle = perf_counter()
             scan_leaves(
                 self._keys, self._values, self._sizes, self._following, self.fan_out, leaves, places, probes.lo,
-                probes.hi, probes.seen_from, probes.seen_to, first, last, int(result[1]), counts, found, result,
+                probes.hi, probes.seen_from, probes.seen_to, first, last, int(result[1]), counts, ordinals, result,
             )  # fmt: skip
             self.seconds["search"] += middle - start
             self.seconds["scan"] += perf_counter() - middle
@@ -254,10 +254,10 @@ class BPlusTreeIndex(Structure):
                 return
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Descend to where each range begins and scan the leaves from there, see `Structure.walk`."""
-        return self.tree.walk(probes, begin, end, counts, found)
+        return self.tree.walk(probes, begin, end, counts, ordinals)
 
     @property
     def count(self) -> int:

@@ -47,7 +47,7 @@ class Link(Protocol):
     """Rows that it holds."""
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Find the rows of probes begin…end-1, see `Structure.walk`."""
         ...
@@ -129,16 +129,16 @@ class ChainedIndex(Structure):
             self.active.clear()
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search all sub-indexes, and merge their results for each probe, see `Structure.walk`."""
         links = [*(link for link, _ in self.archived), self.active]
         if len(links) == 1:
-            return self.active.walk(probes, begin, end, counts, found)
-        entries, found_by = np.empty(found.size, np.int64), np.empty((len(links), end), np.int64)
+            return self.active.walk(probes, begin, end, counts, ordinals)
+        entries, found_by = np.empty(ordinals.size, np.int64), np.empty((len(links), end), np.int64)
         starts, done, total, together = np.empty(len(links), np.int64), begin, 0, self._together
         while done < end:
-            last, at, room = min(done + together, end), 0, found.size - total
+            last, at, room = min(done + together, end), 0, ordinals.size - total
             for number, link in enumerate(links):
                 starts[number] = at
                 # Each gets an equal share of the remaining room, except for a single probe, whose rows may all be in
@@ -147,7 +147,7 @@ class ChainedIndex(Structure):
                 last, more = link.walk(probes, done, last, found_by[number], entries[at : at + share])
                 at += more
             if last > done:
-                total = weave_links(entries, starts, found_by, done, last, counts, found, total)
+                total = weave_links(entries, starts, found_by, done, last, counts, ordinals, total)
                 together, done = min(2 * (last - done), WOVEN_AT_ONCE), last
             elif together > 1:
                 together = 1
@@ -237,7 +237,7 @@ class ArchivedTree:
         return self.tree.nbytes
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search the place where each range begins and read on from there, see `Structure.walk`."""
         result, tree = np.array([begin, 0]), self.tree
@@ -249,7 +249,7 @@ class ArchivedTree:
             middle = perf_counter()
             scan_sorted(
                 tree.keys, tree.values[: tree.size], begun, probes.lo, probes.hi, probes.seen_from, probes.seen_to,
-                first, last, int(result[1]), counts, found, result,
+                first, last, int(result[1]), counts, ordinals, result,
             )  # fmt: skip
             self.seconds["search"] += middle - start
             self.seconds["scan"] += perf_counter() - middle

@@ -62,13 +62,13 @@ class PIMTreeIndex(TwoStage):
         return 1 if self._merging is not None else 2 if self._pending is not None else 0
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search and scan, by as many threads as there are, task by task in arrival order, see `Structure.walk`."""
         if self._threads == 1 or end - begin < max(SMALLEST_SHARED, 2):
-            return super().walk(probes, begin, end, counts, found)
+            return super().walk(probes, begin, end, counts, ordinals)
         done, total, spent = walk_together(
-            self._stable, self._active.depth, self._table(), probes, begin, end, counts, found,
+            self._stable, self._active.depth, self._table(), probes, begin, end, counts, ordinals,
             threads=self._threads, task_size=self._task_size,
         )  # fmt: skip
         self._walked(spent)

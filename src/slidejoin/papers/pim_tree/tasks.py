@@ -58,7 +58,7 @@ def walk_together(
     begin: int,
     end: int,
     counts: NDArray[np.int64],
-    found: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
     *,
     threads: int,
     task_size: int,
@@ -70,18 +70,18 @@ def walk_together(
     count = -(-(end - begin) // task_size)
     queue, tasks = np.zeros(QUEUE, np.int64), np.zeros(count * TASK, np.int64)
     # Each thread's own memory stays until all is handed on: addresses point to it.
-    owns = [np.empty(found.size, np.int64) for _ in range(min(threads, count))]
+    owns = [np.empty(ordinals.size, np.int64) for _ in range(min(threads, count))]
     spent = np.zeros((len(owns), 2), np.int64)
 
     def task(own: NDArray[np.int64], took: NDArray[np.int64]) -> Callable[[], None]:
         return lambda: do_tasks(
             queue, tasks, count, task_size, stable.keys, stable.values, stable.size, stable.inner, stable.starts,
             stable.fan_out, depth, pools, probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts,
-            own, found, took,
+            own, ordinals, took,
         )  # fmt: skip
 
     run_together([task(own, took) for own, took in zip(owns, spent, strict=True)])
     # The last thread to finish may have met another one handing on, which had checked already.
-    hand_on(queue, tasks, count, found)
+    hand_on(queue, tasks, count, ordinals)
     del owns
     return min(begin + int(queue[HEAD]) * task_size, end), int(queue[TOTAL]), spent.sum(axis=0)

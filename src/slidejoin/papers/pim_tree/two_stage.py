@@ -98,13 +98,13 @@ class TwoStage(Structure):
         """Do nothing: expired rows are dropped by the next merge."""
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search the immutable tree and its B+-trees, then scan both, see `Structure.walk`."""
         result, spent, stable = np.array([begin, 0]), np.zeros(2, np.int64), self._stable
         walk_both(
             stable.keys, stable.values, stable.size, stable.inner, stable.starts, stable.fan_out, self._active.depth,
-            self._table(), probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, found, result,
+            self._table(), probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, ordinals, result,
             spent,
         )  # fmt: skip
         self._walked(spent)

@@ -246,14 +246,16 @@ def _between(rows: DealtRows, first: int, end: int) -> DealtRows | None:
 
 def _copied(parts: Sequence[RowKeys], cut: slice = slice(None)) -> RowKeys:
     """Return rows of all parts behind one another, in memory of their own."""
-    kept: NDArray[np.bool_] | None = None
+    matchable: NDArray[np.bool_] | None = None
     if any(one.kept is not None for one in parts):
-        kept = np.concatenate([(np.ones(one.rows, np.bool_) if one.kept is None else one.kept)[cut] for one in parts])
+        matchable = np.concatenate(
+            [(np.ones(one.rows, np.bool_) if one.kept is None else one.kept)[cut] for one in parts]
+        )
     branches = zip(*(one.branches for one in parts), strict=True)
     return RowKeys(
         np.concatenate([one.keys[cut] for one in parts]),
         np.concatenate([one.aux[cut] for one in parts]),
-        kept,
+        matchable,
         frozenset().union(*(one.inexact for one in parts)),
         tuple(_copied(branch, cut) for branch in branches),
     )

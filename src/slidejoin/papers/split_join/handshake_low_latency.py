@@ -170,7 +170,7 @@ class ChainCore:
         mine = expired.ordinals[expired.ordinals % self.cores == self.core.core]
         region = self.core.region(self.message, side)
         if expired.oldest is not None:
-            region.expire_below(self.message.time_dimension[side], expired.oldest, self.message.kept[side])
+            region.expire_below(self.message.time_dimension[side], expired.oldest, self.message.oldest[side])
         elif mine.size:
             region.expire(int(mine[-1]) + 1)
 

@@ -39,8 +39,8 @@ class CoreMessage:
         Rows to store, of sides that have some.
     live : dict
         Rows in each side's window with these.
-    kept : dict
-        The oldest row of each side that the window still keeps.
+    oldest : dict
+        The oldest row of each side that is still in the window.
     latest : dict
         The largest event time among the rows of each side that has some; nothing in a count window.
     time_dimension : dict
@@ -54,7 +54,7 @@ class CoreMessage:
     part: Push
     rows: dict[Side, DealtRows] = field(default_factory=dict)
     live: dict[Side, int] = field(default_factory=dict)
-    kept: dict[Side, int] = field(default_factory=dict)
+    oldest: dict[Side, int] = field(default_factory=dict)
     latest: dict[Side, int] = field(default_factory=dict)
     time_dimension: dict[Side, int] = field(default_factory=dict)
     batches: dict[Side, ProbeBatch] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class JoinCore:
             if mark is not None:
                 for side in SIDES:
                     self.region(message, side).expire_below(
-                        message.time_dimension[side], scope.oldest(side, mark), message.kept[side]
+                        message.time_dimension[side], scope.oldest(side, mark), message.oldest[side]
                     )
         else:
             first = {side: window.first(side, message.before[side]) for side in SIDES}

@@ -109,7 +109,7 @@ class Part(Protocol):
         ...
 
     def walk(
-        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Find the rows of probes begin…end-1 until the room is full, see `papers.structure.Structure.walk`."""
         ...

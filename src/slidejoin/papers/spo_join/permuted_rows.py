@@ -102,13 +102,14 @@ class PermutedRows:
         done: int,
         places: NDArray[np.int64] | None,
         counts: NDArray[np.int64],
-        found: NDArray[np.int64],
+        ordinals: NDArray[np.int64],
     ) -> None:
         """Count the rows of probes from `begin` on, before `done`; with their `places`, write them."""
         probe_in_turn(
             self.permutation, self.ordinals, self.oldest, self.newest, *offsets, boxes.seen_from[begin:end],
             boxes.seen_to[begin:end], boxes.turns(begin, end), done - begin, places is not None, self._bits(boxes),
-            np.zeros(2 * boxes.lo_2.shape[0], np.int64), counts if places is None else places, counts[begin:end], found,
+            np.zeros(2 * boxes.lo_2.shape[0], np.int64), counts if places is None else places, counts[begin:end],
+            ordinals,
         )  # fmt: skip
 
     def _one_by_one(
@@ -117,14 +118,14 @@ class PermutedRows:
         begin: int,
         end: int,
         counts: NDArray[np.int64],
-        found: NDArray[np.int64],
+        ordinals: NDArray[np.int64],
         *,
         write: bool,
     ) -> tuple[int, int]:
         result = np.zeros(2, np.int64)
         probe_singly(
             self.permutation, self.ordinals, self.oldest, self.newest, *self._offsets(boxes, begin, end),
-            boxes.seen_from[begin:end], boxes.seen_to[begin:end], write, self._bits(boxes), counts[begin:end], found,
+            boxes.seen_from[begin:end], boxes.seen_to[begin:end], write, self._bits(boxes), counts[begin:end], ordinals,
             result,
         )  # fmt: skip
         return begin + int(result[0]), int(result[1])
@@ -137,17 +138,17 @@ class PermutedRows:
             self._in_turn(boxes, begin, end, self._offsets(boxes, begin, end), end, None, counts, counts)
 
     def walk(
-        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Count the rows of all probes, and write those for which there is room, see `Part`."""
         if begin == end:
             return begin, 0
         if self._singly:
-            return self._one_by_one(boxes, begin, end, counts, found, write=True)
+            return self._one_by_one(boxes, begin, end, counts, ordinals, write=True)
         offsets = self._offsets(boxes, begin, end)
         self._in_turn(boxes, begin, end, offsets, end, None, counts, counts)
         ends = np.cumsum(counts[begin:end])
-        done = begin + int(np.searchsorted(ends, found.size, "right"))
+        done = begin + int(np.searchsorted(ends, ordinals.size, "right"))
         if done > begin and ends[done - begin - 1]:
-            self._in_turn(boxes, begin, end, offsets, done, ends - counts[begin:end], counts, found)
+            self._in_turn(boxes, begin, end, offsets, done, ends - counts[begin:end], counts, ordinals)
         return done, int(ends[done - begin - 1]) if done > begin else 0

@@ -177,10 +177,10 @@ class POJoinIndex(Structure):
         return FoundByPosition(_BoxWalk(self, boxes), boxes.rest)
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Find the rows that pass the first two terms, see `Structure.walk`."""
-        return self.walk_boxes(ProbeBoxes(probes), begin, end, counts, found)
+        return self.walk_boxes(ProbeBoxes(probes), begin, end, counts, ordinals)
 
     def _parts(self) -> list[Part]:
         """Return all parts with rows: those that take longest to probe first, so that threads end together."""
@@ -214,7 +214,7 @@ class POJoinIndex(Structure):
         run_together([take] * max(min(self._po.threads, len(parts)), 1))
 
     def walk_boxes(
-        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Walk all parts, and join their candidates for each probe, see `Structure.walk`."""
         parts, done, total = self._parts(), begin, 0
@@ -223,20 +223,20 @@ class POJoinIndex(Structure):
             return end, 0
         if boxes.counted is not None and boxes.counted[0] != parts:
             boxes.counted = None  # merged since
-        entries, found_by = np.empty(found.size, np.int64), np.empty((len(parts), end), np.int64)
+        entries, found_by = np.empty(ordinals.size, np.int64), np.empty((len(parts), end), np.int64)
         while done < end:
             if boxes.counted is None:
                 # As if few matched: each part gets an equal share of the room, at the end of which all have to stop.
                 tried = min(done + WALKED_AT_ONCE, end)
-                shares = np.full(len(parts), (found.size - total) // len(parts))
+                shares = np.full(len(parts), (ordinals.size - total) // len(parts))
             else:
                 each = boxes.counted[1][:, done:end].astype(np.int64)
-                tried = done + int(np.searchsorted(each.sum(axis=0).cumsum(), found.size - total, "right"))
+                tried = done + int(np.searchsorted(each.sum(axis=0).cumsum(), ordinals.size - total, "right"))
                 shares = each[:, : tried - done].sum(axis=1)
                 if tried == done:
                     break
             last = self._walk_parts(parts, boxes, (done, tried), shares, entries, found_by)
-            total = weave_links(entries, np.cumsum(shares) - shares, found_by, done, last, counts, found, total)
+            total = weave_links(entries, np.cumsum(shares) - shares, found_by, done, last, counts, ordinals, total)
             if last < tried:
                 boxes.counted = parts, self._counted(parts, boxes, last)
             done = last
@@ -324,10 +324,10 @@ class _BoxWalk:
         begin: int,
         end: int,
         counts: NDArray[np.int64],
-        found: NDArray[np.int64],
+        ordinals: NDArray[np.int64],
     ) -> tuple[int, int]:
         """Find the rows in the boxes, see `Structure.walk`."""
-        return self._index.walk_boxes(self._boxes, begin, end, counts, found)
+        return self._index.walk_boxes(self._boxes, begin, end, counts, ordinals)
 
     @property
     def stored(self) -> OrdinalRing:

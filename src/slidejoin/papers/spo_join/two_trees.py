@@ -102,7 +102,7 @@ class TwoTrees(ABC):
         begin: int,
         end: int,
         counts: NDArray[np.int64],
-        found: NDArray[np.int64],
+        answer: NDArray[np.int64],
         *,
         write: bool,
     ) -> tuple[int, int]:
@@ -125,9 +125,9 @@ class TwoTrees(ABC):
             )  # fmt: skip
             if self._hashed:
                 table = np.zeros(1 << power, np.int64)
-                intersect_hash_sets(*given, HALF - power, table, counts[first:last], found[total:], result)
+                intersect_hash_sets(*given, HALF - power, table, counts[first:last], answer[total:], result)
             else:
-                intersect_bit_sets(*given, *sets, counts[first:last], found[total:], result)
+                intersect_bit_sets(*given, *sets, counts[first:last], answer[total:], result)
             total += int(result[1])
             if result[0] < last - first:
                 return first + int(result[0]), total
@@ -138,10 +138,10 @@ class TwoTrees(ABC):
         self._evaluate(boxes, begin, end, counts, counts[:0], write=False)
 
     def walk(
-        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Find the rows of probes until the room is full, see `Part`."""
-        return self._evaluate(boxes, begin, end, counts, found, write=True)
+        return self._evaluate(boxes, begin, end, counts, ordinals, write=True)
 
 
 ORDINAL_BYTES = 8

@@ -311,9 +311,12 @@ class IndexedWindow(DividedList):
     def refitted(self, window: Occupancy, why: Unfit, coming: int = 0) -> IndexedWindow | None:
         """Return an index with other basic windows where these do not suit, see `Index`; whole ones expire."""
         numbers = {Unfit.INDISTINCT: range(len(self._windows)), Unfit.FULL: range(len(self._windows))[-1:]}.get(why, ())
-        found = {at: self._windows[at] for at in numbers}
+        windows = {at: self._windows[at] for at in numbers}
         return self._replaced(
-            {at: one.index.refitted(one.occupancy, why, min(coming, one.size - one.rows)) for at, one in found.items()},
+            {
+                at: one.index.refitted(one.occupancy, why, min(coming, one.size - one.rows))
+                for at, one in windows.items()
+            },
             window,
         )
 
@@ -359,9 +362,9 @@ def cut(rows: RowKeys, first: int, last: int) -> RowKeys:
     """Return rows first…last-1."""
     if (first, last) == (0, rows.rows):
         return rows
-    kept = None if rows.kept is None else rows.kept[first:last]
+    matchable = None if rows.kept is None else rows.kept[first:last]
     branches = tuple(cut(branch, first, last) for branch in rows.branches)
-    return RowKeys(rows.keys[first:last], rows.aux[first:last], kept, rows.inexact, branches)
+    return RowKeys(rows.keys[first:last], rows.aux[first:last], matchable, rows.inexact, branches)
 
 
 def _found(window: BasicWindow, batch: ProbeBatch, request: Request) -> Found:

@@ -105,10 +105,10 @@ class _Stretch:
         self._index, self._oldest, self._newest = index, oldest, newest
 
     def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], found: NDArray[np.int64]
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Compare the probes with its basic windows, see `slidejoin.papers.structure.Structure.walk`."""
-        return self._index.walk_rows(self._oldest, self._newest, probes, begin, end, counts, found)
+        return self._index.walk_rows(self._oldest, self._newest, probes, begin, end, counts, ordinals)
 
     @property
     def stored(self) -> OrdinalRing:
