@@ -57,7 +57,10 @@ def test_dear_moves_and_dear_searches_change_the_choice(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("algorithm", "expected"),
-    [("bi_sort", "while the older has fewer than 4 times"), ("band_cells", "of 1,000 rows found their bucket full")],
+    [
+        ("bi_sort", "while the older has fewer than 4 times"),
+        ("band_cells", "of 1,000 rows did not fit into their bucket"),
+    ],
 )
 def test_explain_says_sizes_and_the_estimate(algorithm: str, expected: str) -> None:
     join = sj.StreamJoin(on="ABS(l.k - r.k) <= 1", window=sj.CountWindow(20_000), algorithm=algorithm, output="count")

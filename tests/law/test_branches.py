@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.union import found, row_values
+from slidejoin.index.union import answers, row_values
 from slidejoin.plan import union_plan
 from slidejoin.plan.union_plan import Branches
 from tests.law.checks import ORDERS, assert_counts, assert_groups, assert_pairs, examples, lines, pair_lines
@@ -277,7 +277,7 @@ def test_row_values_are_found_by_ordinal(data: st.DataObject) -> None:
                 held.expire_below(oldest)
             if timed and data.draw(st.integers(0, 5)) == 0:
                 held.skip_to(held.next + data.draw(st.integers(0, 4)))
-            values, rows, ordinals, start = held.kept
+            values, rows, ordinals, start = held.stored
             every = list(range(start, start + rows)) if not ordinals.size else ordinals.tolist()
             places = {ordinal: place for place, ordinal in enumerate(every)}
             for ordinal, time in known.items():
@@ -347,14 +347,14 @@ def test_counts_of_the_first_branch_are_not_enumerated() -> None:
     rows = {"a": np.arange(3000), "b": np.arange(3000)}
     asked: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
-        expanded = found.BranchRows._expanded
+        expanded = answers.BranchRows._expanded
 
-        def listing(self: found.BranchRows, *given_: Any) -> Any:
+        def listing(self: answers.BranchRows, *given_: Any) -> Any:
             for one in expanded(self, *given_):
                 asked.append(one[3].size)
                 yield one
 
-        patch.setattr(found.BranchRows, "_expanded", listing)
+        patch.setattr(answers.BranchRows, "_expanded", listing)
         table = join.push(rows, rows)
     assert table["match_count"].to_pylist()[3000:] == [n + 1 for n in range(3000)]
     assert sum(asked) <= 6000

@@ -54,7 +54,7 @@ def test_a_table_keeps_its_memory_as_long_as_any_slice_of_it_lives() -> None:
 
 def test_arrays_come_back_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_pool, "SMALL_CHANGE", 0)
-    pool = ArrayPool(np.int64, kept=2)
+    pool = ArrayPool(np.int64, most=2)
     taken = [pool.take(5000 * size) for size in (1, 1, 2, 8)]
     assert len({array.ctypes.data for array in taken}) == 4
     assert [array.size for array in taken] == [5000, 5000, 10_000, 40_000]
@@ -76,7 +76,7 @@ def test_results_that_somebody_collects_are_not_kept_as_well() -> None:
 
 
 def test_no_array_is_lent_twice_at_a_time() -> None:
-    pool, lent, wrong = ArrayPool(np.int64, kept=2), set(), []
+    pool, lent, wrong = ArrayPool(np.int64, most=2), set(), []
 
     def borrow(seed: int) -> None:
         sizes = np.random.default_rng(seed).integers(1 << 10, 1 << 13, 500).tolist()
@@ -103,7 +103,7 @@ def test_no_array_is_lent_twice_at_a_time() -> None:
 
 
 def test_many_small_arrays_are_kept_and_begin_with_a_line_of_the_cache() -> None:
-    pool = ArrayPool(np.uint32, kept=1)
+    pool = ArrayPool(np.uint32, most=1)
     taken = [pool.take(size) for size in (3, 1000, 2000, 3000, 4000, 70_000)]
     assert [array.ctypes.data % 64 for array in taken] == [0] * 6
     taken.clear()

@@ -111,7 +111,7 @@ def sealed(rows: RowKeys, algorithms: Sequence[str]) -> SealedPart:
         return SealedBranches(rows.rows, parts, values_of(rows))
     if algorithms[0] == "planar":
         return of_rows(rows, 0)
-    return build_run(0, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)
+    return build_run(0, rows.rows, rows.keys, rows.aux, rows.matchable, rows.inexact)
 
 
 def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:

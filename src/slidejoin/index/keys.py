@@ -23,7 +23,7 @@ class RowKeys:
         Of the indexed term.
     aux : (n, d) int64
         Of the further dimensions.
-    kept : (n,) bool or None
+    matchable : (n,) bool or None
         Rows that can match at all; None for all.
     inexact : frozenset of int
         Terms of which some key was clipped.
@@ -33,7 +33,7 @@ class RowKeys:
 
     keys: NDArray[np.int64]
     aux: NDArray[np.int64]
-    kept: NDArray[np.bool_] | None
+    matchable: NDArray[np.bool_] | None
     inexact: frozenset[int] = frozenset()
     branches: tuple[RowKeys, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The kinds of index by name, and what each can do: all that is asked of an index before there is one."""
+"""The kinds of index by name, and what each can do: all that is known of an index before there is one."""
 
 from __future__ import annotations
 

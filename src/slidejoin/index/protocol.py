@@ -239,5 +239,5 @@ class Index(ABC):
 
     @property
     def spilled(self) -> int | None:
-        """Rows that found their bucket full so far; None of an index without buckets."""
+        """Rows that did not fit into their bucket so far; None of an index without buckets."""
         return None

@@ -79,7 +79,7 @@ class AddedColumns:
             look_ups[side] = [self._table.look_up(tables[side].column(name), self._epoch) for name in names]
             values[side] = self._values(side, tables[side])
 
-        # Known texts are found by a thread for each side; new ones get their codes afterwards.
+        # Known texts are looked up by a thread for each side; new ones get their codes afterwards.
         fewest = min(table.num_rows for table in tables.values())
         workers = self._workers if fewest >= self._workers.tuning.text_spread else Workers(1)
         workers.run([partial(look_up, side) for side in tables])

@@ -1,4 +1,4 @@
-"""Candidates, the rows found before filters, slot by slot: ranges of sorted runs, or positions from other indexes."""
+"""Candidates, rows before they are filtered, slot by slot: ranges of sorted runs, or positions from other indexes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RangeCandidates:
         self._workers, self._memory = workers, memory
 
     def add(self, role: Side, slots: NDArray[np.int64], answer: Found) -> None:
-        """Add what the probes of one side found; `slots` (n,) int64 ascending, one for each probe."""
+        """Add the answer for the probes of one side; `slots` (n,) int64 ascending, one for each probe."""
         self.counts[slots] = answer.counts
         self._found.append((role, np.ascontiguousarray(slots), answer))
 
@@ -122,7 +122,7 @@ class RangeCandidates:
 
 
 class PositionCandidates:
-    """Candidates in one pass: each side's probes have found theirs, which are merged into arrival order.
+    """Candidates in one pass: those of each side's probes, which are merged into arrival order.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def pairs_in(out: pa.Table) -> int:
 
 
 class CountTables:
-    """Lays out numbers of pairs beside the rows that produced them."""
+    """Lays out numbers of pairs next to the rows that produced them."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -58,7 +58,7 @@ class CountTables:
         limit: TableLimit,
         is_left: NDArray[np.bool_] | None = None,
     ) -> Iterator[pa.Table]:
-        """Yield (n,) int64 numbers of pairs beside the arrivals, in their order, in tables within the limit.
+        """Yield (n,) int64 numbers of pairs next to the arrivals, in their order, in tables within the limit.
 
         `tables` are the rows in the order of each side, and `is_left` (n,) bool tells which arrivals are left rows, if
         that is known already.

@@ -36,7 +36,7 @@ class GeneralPath:
     def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
         """Insert the rows of a slice with ordinals from `first` on, and yield what they produce, in bounded tables.
 
-        If the generator of a join that is not inner is closed early, the remaining pairs are still found: they decide
+        If the generator of a join that is not inner is closed early, the remaining pairs are still made: they decide
         what comes later.
         """
         parts, plan = self._parts, self._parts.plan

@@ -96,7 +96,7 @@ class IndexAdvisor:
         window : int
             Rows that are stored.
         spilled : int, optional
-            Rows that found their bucket full so far; None for runs, then the last value of cells counts.
+            Rows that did not fit into their bucket so far; None for runs, then the last value of cells counts.
 
         Examples
         --------

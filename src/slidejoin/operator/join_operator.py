@@ -73,12 +73,12 @@ class JoinOperator:
     limit : TableLimit
         What an output table may hold. As many candidates as it has rows are held at once.
     sealed : IndexTerms, optional
-        An index whose parts are sealed, and its terms, which is used and kept: the Spark pipeline has such parts as
+        An index whose parts are sealed, and its terms, which is never changed: the Spark pipeline has such parts as
         files, and chooses by itself.
     late : KeptLateRows, optional
-        Where late rows are kept, if they are.
+        Where late rows are stored, if they are.
     asked : bool, default False
-        Whether nearest matches and aggregates are put out when the caller asks for them, which knows which rows leave:
+        Whether nearest matches and aggregates are emitted when the caller requests them, which knows which rows expire:
         a bucket of the Spark pipeline does.
     now : float, optional
         What the wall clock says, if it was read already.
@@ -118,7 +118,7 @@ class JoinOperator:
         )  # fmt: skip
         waits = not at_once and not asked and sealed is None
         latest = LatestTerms.of(plan) if waits else None
-        # The rows of a self-join are in both windows, their payload is kept once.
+        # The rows of a self-join are in both windows, their payload is stored once.
         shared = left.payload if plan.config.self_join else None
         right = SideWindow(
             plan, "right", shared, chosen=chosen, merge=merge, make_index=making, closing=closing, bounded=at_once,
@@ -130,7 +130,7 @@ class JoinOperator:
         self.join_type = None if plan.config.how == "inner" else JoinTypeOutput(plan, self.windows, memory)
         """What makes the rows of a join that is not inner out of pairs; None for an inner join."""
         self.latest = None if latest is None else LatestRows(plan, latest, self.windows)
-        """The latest right rows of an as-of join; None if it is none, or the index is asked for."""
+        """The latest right rows of an as-of join; None if it is none, or the index is requested."""
         parts = JoinParts(
             plan, chosen.algorithm, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers,
             self.stats, memory, self.join_type, self.latest,
@@ -142,9 +142,9 @@ class JoinOperator:
         self.copies = self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
         """Whether the fused path serves this join, and copies all that it keeps of a batch."""
         self.deferred = None if at_once or asked else DeferredPath(parts)
-        """The path of nearest matches and aggregates as rows leave; None if pairs are put out as they are found."""
+        """The path of nearest matches and aggregates as rows expire; None if pairs are emitted at once."""
         self.asked = AskedPath(parts) if asked and not at_once else None
-        """The path of nearest matches and aggregates that the caller asks for; None if it does not."""
+        """The path of nearest matches and aggregates that the caller requests; None if it does not."""
         pairs = GeneralPath(parts)
         self.general, self._output = self.deferred or self.asked or pairs, pairs.output
         self._advisor = IndexAdvisor(plan, changes=sealed is None and at_once)
@@ -264,7 +264,7 @@ class JoinOperator:
             self._commit(begin, self.clock.watermark if own_clock else watermark)
 
     def finish(self) -> Iterator[pa.Table]:
-        """Yield what is put out of the rows that are still in the window, in bounded tables.
+        """Yield the results of the rows that are still in the window, in bounded tables.
 
         These are rows that have no match, if the join type outputs them, or the answers of left rows that wait.
         """
@@ -393,7 +393,7 @@ class JoinOperator:
     def _choose_pair(self, tables: Mapping[Side, pa.Table], rows: int, *, looked_at: bool = False) -> None:
         """Index other terms if the rows that come make these cheaper.
 
-        With `looked_at` the path that is asked next sees by itself whether the rows make ranges much wider.
+        With `looked_at` the path that comes next sees by itself whether the rows make ranges much wider.
         """
         advisor, left, right = self.pair_advisor, self.windows["left"], self.windows["right"]
         if not self._chooses:
@@ -480,7 +480,7 @@ class JoinOperator:
     ) -> int:
         """Return by how many bytes these rows make the join grow at most; exactly if `room` may not suffice.
 
-        Rows are in the windows, or kept as late ones; `by` are the values by which they are put in order.
+        Rows are in the windows, or stored as late ones; `by` are the values by which they are put in order.
         """
         late = 0
         if self._late is not None:
@@ -516,7 +516,7 @@ class JoinOperator:
         return "\n".join(line for line in (text, window.index.explain(), latest) if line is not None)
 
     def close(self) -> None:
-        """End what the topology runs beside the caller; no rows may come after it."""
+        """End what the topology runs in addition to the caller; no rows may arrive after it."""
         self.topology.close()
 
     def measured(self) -> Stats:

@@ -58,7 +58,7 @@ MISSING = -1
 
 
 class Joined(NamedTuple):
-    """What rows produced, as it is counted: pairs of the inner join, and rows that were put out without a partner."""
+    """What rows produced, as it is counted: pairs of the inner join, and rows that were emitted without a match."""
 
     pairs: int
     unmatched: dict[Side, int]
@@ -84,7 +84,7 @@ class JoinTypeOutput:
     Attributes
     ----------
     sides : tuple of {"left", "right"}
-        Whose rows are put out without a partner.
+        Whose rows are emitted without a match.
     """
 
     kernels: tuple[Callable[..., Any], ...] = (join_rows,)
@@ -104,7 +104,7 @@ class JoinTypeOutput:
         self._ways = self._how_rows_join()
         if self._ways is not None:
             self._words = memoryview(self._ways.data)  # items of it are set in a third of the time
-        # Of each side whose rows are put out: where its words are, its size, and by how many rows the window slides.
+        # Of each side whose rows are emitted: where its words are, its size, and by how many rows the window slides.
         window = plan.config.window
         self._leaving = [
             (word(WAYS, side), side, *window.view(side)) for side in self.sides if window.capacity(side) is not None
@@ -346,7 +346,7 @@ class JoinTypeOutput:
         """Return the rows that have not left and have no match, left ones first, as ordinals of left and right rows."""
         left_over: dict[Side, NDArray[np.int64]] = {}
         for side in self.sides:
-            assert self._departures is not None  # noqa: S101 - there are some if a side's rows are put out
+            assert self._departures is not None  # noqa: S101 - there are some if a side's rows are emitted
             left_over[side] = self._departures.remaining(side, self._windows[side].rows_seen)
         return self._unmatched(left_over)
 

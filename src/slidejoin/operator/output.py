@@ -44,7 +44,7 @@ POSITION_BYTES = 16
 
 
 class Candidates(Protocol):
-    """The candidates that the indexes found for a stretch of the arrival order.
+    """The candidates that the indexes returned for a stretch of the arrival order.
 
     A slot is a probe's place in the arrival order (a row of a self-join probes twice and has two). The candidates of
     a slot lie together, slots in order.
@@ -405,7 +405,7 @@ class PairOutput:
         names = {side: list(condition.columns(side)) for side in SIDES}
         limit = TableLimit(-(-self._limit.rows // threads), self._limit.nbytes // threads)
         holds = np.empty(left.size, np.bool_)
-        taken = self._taken(names, left, right, "filter", limit=limit, decoded=True, beside=threads == 1)
+        taken = self._taken(names, left, right, "filter", limit=limit, decoded=True, shared=threads == 1)
         for pairs, rows in taken:
             with self.stats.step("filter"):
                 left_columns, right_columns = (by_name(rows[side]) if names[side] else {} for side in SIDES)

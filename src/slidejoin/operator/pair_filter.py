@@ -76,9 +76,9 @@ class PairFilter(NamedTuple):
         ordinals: tuple[int, int],
         flags: NDArray[np.bool_],
     ) -> bool:
-        """Write where it holds for what one side's probes found, at the same places; return False as `holds` does.
+        """Write where it holds for candidates of one side's probes, at the same places; return False as `holds` does.
 
-        Probes begin…end-1 have what they found from place `take` on; `ordinals` are that of the first of all probes,
+        Probes begin…end-1 have their candidates from place `take` on; `ordinals` are that of the first of all probes,
         and the floor of the probed index.
         """
         program = self.program

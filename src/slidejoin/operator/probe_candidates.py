@@ -36,7 +36,7 @@ NO_PROBES = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class ProbeCandidates:
-    """Candidates of consecutive probes, and the first of these; also as they were found, where these are positions.
+    """Candidates of consecutive probes, and the first of these; also as positions, where the index returns these.
 
     A slot is a probe, counted from the first; the left ordinals of candidates are places of probes in the batch.
     """
@@ -68,11 +68,11 @@ def candidates_of(
         Of the window that is probed.
     batch : ProbeBatch
     workers, memory : Workers, ArrayPool
-        What candidates are found and written by, and into what.
+        What looks candidates up and writes them, and into what.
     only_counts : bool
         Whether only their numbers are needed.
     lock : context manager, optional
-        Held while the index is asked, where several threads ask it.
+        Held while the index is probed, where several threads probe it.
     """
     rows, held = len(batch), nullcontext() if lock is None else lock
 

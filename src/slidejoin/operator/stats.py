@@ -25,16 +25,16 @@ class Stats:
     rows_left, rows_right : int
         Rows with an ordinal: neither late nor without event time. A self-join counts its rows as left.
     pairs : int
-        Pairs produced, or counted; with every `how`, those of the inner join. Of nearest matches those that were put
-        out, of aggregates those of the left rows that were put out.
+        Pairs produced, or counted; with every `how`, those of the inner join. Of nearest matches those that were
+        emitted, of aggregates those of the left rows that were emitted.
     unmatched_left, unmatched_right : int
-        Rows put out without a partner, of outer and anti joins.
+        Rows emitted without a match, of outer and anti joins.
     late_rows, null_time_rows : int
         Rows left out, see the meaning of a time window.
     window_left, window_right : int
-        Rows kept now.
+        Rows stored now.
     window_bytes : int
-        Bytes kept now, rows and index.
+        Bytes stored now, rows and index.
     late_bytes : int or None
         Bytes of late rows that wait for `StreamJoin.late_rows`; None where they are dropped.
     watermark : int, str or None

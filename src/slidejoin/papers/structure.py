@@ -94,8 +94,8 @@ class Structure(Index):
     ) -> tuple[int, int]:
         """Find the rows of probes begin…end-1 that have a key in their ranges and are seen, until the room is full.
 
-        Writes for each probe how many into `counts` (n,) int64, and the rows into `ordinals` int64, one probe after the other,
-        within a probe in any order. Only whole probes are answered. Several threads may walk at once.
+        Writes for each probe how many into `counts` (n,) int64, and the rows into `ordinals` int64, one probe after the
+        other, within a probe in any order. Only whole probes are answered. Several threads may walk at once.
 
         Returns
         -------
@@ -127,8 +127,8 @@ class Structure(Index):
         keys, ordinals = rows.keys, np.arange(self.next, self.next + rows.rows)
         if self.dims:
             self._stored.put([rows.aux], self.next, self._floor)
-        if rows.kept is not None:
-            keys, ordinals = keys[rows.kept], ordinals[rows.kept]
+        if rows.matchable is not None:
+            keys, ordinals = keys[rows.matchable], ordinals[rows.matchable]
         self.insert_keys(np.ascontiguousarray(keys), ordinals)
         self.next += rows.rows
 

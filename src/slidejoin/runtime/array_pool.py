@@ -56,7 +56,7 @@ class _Loan:
 class ArrayPool:
     """A pool of arrays of one type, which return to it by themselves.
 
-    Up to `kept` arrays of any size stay idle, and more while all are small. Safe to use from
+    Up to `most` arrays of any size stay idle, and more while all are small. Safe to use from
     several threads at once.
 
     Examples
@@ -74,9 +74,9 @@ class ArrayPool:
     True
     """
 
-    def __init__(self, dtype: Any, kept: int = 4) -> None:  # noqa: ANN401 - what NumPy takes as a type
+    def __init__(self, dtype: Any, most: int = 4) -> None:  # noqa: ANN401 - what NumPy takes as a type
         self.dtype = np.dtype(dtype)
-        self.kept = kept
+        self.most = most
         # By their sizes. Taking and returning are atomic list operations, so any thread may do both.
         self._idle: dict[int, list[_Whole]] = {}
         self._taken = self._bytes = 0
@@ -116,18 +116,18 @@ class ArrayPool:
         return _Whole(_aligned(size, self.dtype), idle.setdefault(size, []))
 
     def _let_go(self) -> None:
-        """Free excess arrays: the largest `kept` stay, and others as long as all together are small."""
-        found: list[_Whole] = []
+        """Free excess arrays: the largest `most` stay, and others as long as all together are small."""
+        idle: list[_Whole] = []
         for home in list(self._idle.values()):
             while home:
                 try:
-                    found.append(home.pop())
+                    idle.append(home.pop())
                 except IndexError:  # another thread was faster
                     break
         total = 0
-        for number, whole in enumerate(sorted(found, key=lambda one: one.array.size, reverse=True)):
+        for number, whole in enumerate(sorted(idle, key=lambda one: one.array.size, reverse=True)):
             total += whole.array.nbytes
-            if number < self.kept or total <= SMALL_CHANGE:
+            if number < self.most or total <= SMALL_CHANGE:
                 whole.home.append(whole)
 
     @property

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.options import SplitJoin
 from slidejoin.papers.split_join import punctuation
+from slidejoin.papers.split_join.cores.answers import GatheringTree
 from slidejoin.papers.split_join.cores.dealing import number_in_core
-from slidejoin.papers.split_join.cores.found import GatheringTree
 from slidejoin.papers.split_join.options import ORDERINGS
 from slidejoin.papers.split_join.punctuation import PUSHES, WIDEST, Precision, PrecisionControl
 from tests.law.checks import ORDERS, examples, line, lines, pair_lines

@@ -98,7 +98,7 @@ SMALLEST_CROWDED, LARGEST_CROWDED = 1 << 15, 1 << 24
 """Rows of tables that are given more buckets: smaller ones are in the caches, and larger ones take long to rebuild."""
 
 FEWEST_FLOODED = 1 << 10
-"""Rows that found their bucket full, since the last look, from which on a look at what is beyond them is worth it."""
+"""Rows that did not fit into their bucket, since the last look, from which on what is beyond them is looked at."""
 
 FLOODED, DIFFERENT, LOOKED_AT = 1 / 8, 4, 1 << 9
 """Part of the lines beyond the buckets that have rows of so many different cells, or more, from which on keys are taken
@@ -233,7 +233,7 @@ class BandCells(Index):
         # Kernels find rows by positions, which are ordinals and one.
         self._stored = OrdinalRing(dims + self.wide, offset=1)
         self._lines, self._swept, self._owed = self.slots.size // WORDS, 0, 0.0
-        # How many rows there were, and how many found their bucket full, at the last check of crowding.
+        # How many rows there were, and how many did not fit into their bucket, at the last check of crowding.
         self._looked: tuple[int, int] | None = None
         self._spilled_before = 0
         # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
@@ -267,7 +267,7 @@ class BandCells(Index):
         self._inexact |= rows.inexact
         if self.dims or self.wide:
             self.store(rows.keys, rows.aux)
-        self.insert_places(self.axis.places(rows.keys), NO_ROWS if rows.kept is None else rows.kept, 0)
+        self.insert_places(self.axis.places(rows.keys), NO_ROWS if rows.matchable is None else rows.matchable, 0)
 
     def insert_places(self, places: NDArray[np.int64], matchable: NDArray[np.bool_], start: int) -> None:
         """Insert the newest rows from `start` on; a kernel has inserted those before it.
@@ -338,13 +338,13 @@ class BandCells(Index):
         because = "a third more than usual, because keys are skewed" if self.roomy else "fastest setting measured"
         return (
             f"buckets: {int(state[BUCKETS]):,} ({because}), {self.rows_a_bucket:g} rows each in a window of "
-            f"{self.rows:,}; {spilled:.0f} of 1,000 rows found their bucket full (10 with uniform keys); overflow "
-            f"lines are {'prefetched' if deep else 'read when needed'}"
+            f"{self.rows:,}; {spilled:.0f} of 1,000 rows did not fit into their bucket (10 with uniform keys); "
+            f"overflow lines are {'prefetched' if deep else 'read when needed'}"
         )
 
     @property
     def spilled(self) -> int:
-        """How many rows found their bucket full so far."""
+        """How many rows did not fit into their bucket so far."""
         return int(self.state[SPILLS])
 
     def shared(self) -> float:

@@ -105,7 +105,7 @@ class Reached:
         return self.chosen.size
 
 
-kept_pool, ranges_pool = ArrayPool(np.int64), ArrayPool(np.int64, kept=8)
+kept_pool, ranges_pool = ArrayPool(np.int64), ArrayPool(np.int64, most=8)
 
 KEPT_A_PROBE = 32
 """Rows of each probe, on average, up to which they are stored: of more, those of the first probes are, and the

@@ -106,7 +106,7 @@ class Collected:
     def add(self, newest: Newest) -> None:
         """Add the rows of a push that it takes."""
         rows = newest.unsorted
-        chosen = slice(None) if rows.kept is None else np.flatnonzero(rows.kept)
+        chosen = slice(None) if rows.matchable is None else np.flatnonzero(rows.matchable)
         ordinals = np.arange(newest.first, newest.first + rows.rows)[chosen]
         first, last = self._size, self._size + ordinals.size
         if last > self._rows.shape[1]:

@@ -284,7 +284,7 @@ def build_planar(
 
 def of_rows(rows: RowKeys, base: int) -> PlanarRun:
     """Sort rows by both keys; the first has that ordinal."""
-    return build_planar(base, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)
+    return build_planar(base, rows.rows, rows.keys, rows.aux, rows.matchable, rows.inexact)
 
 
 class PlanarMerge:

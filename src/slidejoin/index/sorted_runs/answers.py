@@ -56,8 +56,8 @@ __all__ = [
 SMALLEST_PART = 1 << 10
 """Probes from which on a further thread pays."""
 
-ranges_pool = ArrayPool(np.int64, kept=8)
-positions_pool = ArrayPool(np.uint32, kept=8)
+ranges_pool = ArrayPool(np.int64, most=8)
+positions_pool = ArrayPool(np.uint32, most=8)
 
 
 class FoundInRuns:

@@ -105,7 +105,7 @@ class BiSortIndex(Index):
 
     def prepare(self, rows: RowKeys, first: int) -> Run:
         """Sort the rows, see `Index`. O(n)."""
-        return build_run(first, rows.rows, rows.keys, rows.aux, rows.kept, rows.inexact)
+        return build_run(first, rows.rows, rows.keys, rows.aux, rows.matchable, rows.inexact)
 
     def insert(self, rows: Prepared, live: int) -> None:
         """Add the newest rows as a run, see `Index`."""

@@ -35,7 +35,7 @@ HOW = {"sum": SUM, "double_sum": DOUBLE_SUM, "smallest": SMALLEST}
 
 ROWS = 1 << ROWS_SHIFT
 
-values_pool = ArrayPool(np.int64, kept=8)
+values_pool = ArrayPool(np.int64, most=8)
 
 
 class ValuesByOrdinal:
@@ -107,7 +107,7 @@ class ValuesByOrdinal:
         self.addresses[np.array(list(self._where), np.int64) - self.first] = list(self._where.values())
 
 
-records_pool = ArrayPool(np.int64, kept=8)
+records_pool = ArrayPool(np.int64, most=8)
 
 
 class ValuesByKey:

@@ -33,7 +33,7 @@ def values_of(rows: RowKeys) -> NDArray[np.int64]:
     values = np.zeros((rows.rows, 1 + sum(1 + one.aux.shape[1] for one in branches)), np.int64)
     column = 1
     for number, one in enumerate(branches):
-        values[:, 0] |= (np.int64(1) << number) if one.kept is None else one.kept.astype(np.int64) << number
+        values[:, 0] |= (np.int64(1) << number) if one.matchable is None else one.matchable.astype(np.int64) << number
         values[:, column] = one.keys
         values[:, column + 1 : column + 1 + one.aux.shape[1]] = one.aux
         column += 1 + one.aux.shape[1]

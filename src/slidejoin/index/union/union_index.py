@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.index.answer import Answer
 from slidejoin.index.protocol import Index, Probing, Unfit
-from slidejoin.index.union.found import BranchRows, FoundInBranches, ranges_of_all
+from slidejoin.index.union.answers import BranchRows, FoundInBranches, ranges_of_all
 from slidejoin.index.union.row_values import RowValues, columns_of, values_of
 
 if TYPE_CHECKING:

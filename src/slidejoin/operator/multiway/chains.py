@@ -111,7 +111,7 @@ class Chains:
         self._plan, self._probing, self._figures = plan, probing, figures
         self.orders = list(orders)
 
-    def found(self, stretch: Stretch, stream: int) -> Iterator[Combinations]:
+    def combinations(self, stretch: Stretch, stream: int) -> Iterator[Combinations]:
         """Yield the combinations that the rows of one stream produce, in bounded parts, producers in arrival order."""
         own = stretch.streams[stream]
         for wide in self._steps(self._producing(stretch, stream), stretch, stream, self.orders[stream]):
@@ -210,7 +210,9 @@ def merged(chains: Chains, stretch: Stretch, order: str) -> Iterator[Combination
     the slowest chain is complete, and what that one has yielded so far may follow. For ``strict`` the combinations of a
     producer stay together; without a promised order parts are yielded as they are produced.
     """
-    open_chains = {stream: chains.found(stretch, stream) for stream, own in enumerate(stretch.streams) if own.rows}
+    open_chains = {
+        stream: chains.combinations(stretch, stream) for stream, own in enumerate(stretch.streams) if own.rows
+    }
     if order == "none":
         for chain in open_chains.values():
             yield from chain

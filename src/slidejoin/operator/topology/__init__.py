@@ -22,7 +22,7 @@ __all__ = ["make_topology"]
 def make_topology(
     plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool
 ) -> JoinTopology:
-    """Return the topology that a join was asked for; ``"auto"`` takes the shared one, which measures fastest.
+    """Return the topology that was requested for a join; ``"auto"`` takes the shared one, which measures fastest.
 
     Parameters
     ----------

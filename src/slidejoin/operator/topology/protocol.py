@@ -63,4 +63,4 @@ class JoinTopology(ABC):
         """Return what was chosen and why, in words."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to end
-        """End what runs beside the caller, such as threads; the topology may not be used after it."""
+        """End what runs in addition to the caller, such as threads; the topology may not be used after it."""

@@ -404,7 +404,7 @@ class SideWindow:
             of_terms = term_keys(self.plan, self.side, table)
             if self.layout.fits(of_terms):
                 rows = self.layout.rows(of_terms)
-                keys = rows.keys if rows.kept is None else rows.keys[rows.kept]
+                keys = rows.keys if rows.matchable is None else rows.keys[rows.matchable]
         held = 0 if self.shared else self.payload.growth(table)
         if self.matched is not None:
             held += self.matched.growth(self.rows_seen, table.num_rows)

@@ -17,8 +17,8 @@ from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
 from slidejoin.operator.topology.steps import TopologySteps
+from slidejoin.papers.split_join.cores.answers import FoundInCores
 from slidejoin.papers.split_join.cores.cores_index import CoresIndex, DealtRows
-from slidejoin.papers.split_join.cores.found import FoundInCores
 from slidejoin.papers.split_join.join_core import CoreMessage, JoinCore
 from slidejoin.sides import SIDES
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Index, Request
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
-    from slidejoin.papers.split_join.cores.found import FoundInCore
+    from slidejoin.papers.split_join.cores.answers import FoundInCore
     from slidejoin.papers.split_join.join_core import CoreMessage
     from slidejoin.plan.plan import Plan
     from slidejoin.runtime.array_pool import ArrayPool
@@ -247,9 +247,9 @@ def _between(rows: DealtRows, first: int, end: int) -> DealtRows | None:
 def _copied(parts: Sequence[RowKeys], cut: slice = slice(None)) -> RowKeys:
     """Return rows of all parts behind one another, in memory of their own."""
     matchable: NDArray[np.bool_] | None = None
-    if any(one.kept is not None for one in parts):
+    if any(one.matchable is not None for one in parts):
         matchable = np.concatenate(
-            [(np.ones(one.rows, np.bool_) if one.kept is None else one.kept)[cut] for one in parts]
+            [(np.ones(one.rows, np.bool_) if one.matchable is None else one.matchable)[cut] for one in parts]
         )
     branches = zip(*(one.branches for one in parts), strict=True)
     return RowKeys(

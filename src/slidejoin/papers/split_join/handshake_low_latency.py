@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.union.found import FoundInBranches
+from slidejoin.index.union.answers import FoundInBranches
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.divided import DividedTopology
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from slidejoin.index.answer import Found
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
-    from slidejoin.papers.split_join.cores.found import ListedInCore
+    from slidejoin.papers.split_join.cores.answers import ListedInCore
     from slidejoin.papers.split_join.join_core import CoreMessage, JoinCore
     from slidejoin.plan.plan import Plan
     from slidejoin.runtime.array_pool import ArrayPool

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from slidejoin.operator.ingest.arrival import Clock
-from slidejoin.papers.split_join.cores.found import ListedInCore
+from slidejoin.papers.split_join.cores.answers import ListedInCore
 from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.sides import SIDES, other
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.protocol import Occupancy, Request, Unfit
-from slidejoin.index.union.found import BranchRows
+from slidejoin.index.union.answers import BranchRows
 from slidejoin.papers.cell_join.basic_windows.divided import DividedList, FoundByWorkers, GuardedFound
 from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
 from slidejoin.runtime.threads import Workers
@@ -353,7 +353,7 @@ class IndexedWindow(DividedList):
 
     @property
     def spilled(self) -> int | None:
-        """Rows that found their bucket full so far; None of an index without buckets."""
+        """Rows that did not fit into their bucket so far; None of an index without buckets."""
         every = [spilled for one in self._windows if (spilled := one.index.spilled) is not None]
         return sum(every) if every else self._none_spilled
 
@@ -362,7 +362,7 @@ def cut(rows: RowKeys, first: int, last: int) -> RowKeys:
     """Return rows first…last-1."""
     if (first, last) == (0, rows.rows):
         return rows
-    matchable = None if rows.kept is None else rows.kept[first:last]
+    matchable = None if rows.matchable is None else rows.matchable[first:last]
     branches = tuple(cut(branch, first, last) for branch in rows.branches)
     return RowKeys(rows.keys[first:last], rows.aux[first:last], matchable, rows.inexact, branches)
 

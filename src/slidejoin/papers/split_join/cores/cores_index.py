@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from slidejoin.index.answer import Answer
 from slidejoin.index.protocol import Index, Probing, Unfit
+from slidejoin.papers.split_join.cores.answers import FoundInCore, FoundInCores, found_in_core
 from slidejoin.papers.split_join.cores.dealing import core_occupancy, core_probes, core_rows, number_in_core
-from slidejoin.papers.split_join.cores.found import FoundInCore, FoundInCores, found_in_core
 from slidejoin.runtime.threads import Workers
 
 if TYPE_CHECKING:
@@ -253,6 +253,6 @@ class CoresIndex(Index):
 
     @property
     def spilled(self) -> int | None:
-        """Rows that found their bucket full so far; None of an index without buckets."""
+        """Rows that did not fit into their bucket so far; None of an index without buckets."""
         counts = [one for region in self.regions if (one := region.index.spilled) is not None]
         return sum(counts) if counts else None

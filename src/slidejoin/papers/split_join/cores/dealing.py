@@ -43,7 +43,7 @@ def core_rows(rows: RowKeys, first: int, core: int, cores: int) -> RowKeys:
     return RowKeys(
         np.ascontiguousarray(rows.keys[mine]),
         np.ascontiguousarray(rows.aux[mine]),
-        None if rows.kept is None else np.ascontiguousarray(rows.kept[mine]),
+        None if rows.matchable is None else np.ascontiguousarray(rows.matchable[mine]),
         rows.inexact,
         tuple(core_rows(one, first, core, cores) for one in rows.branches),
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from slidejoin.index.kernels.found_rows import put_pairs
-from slidejoin.index.union.found import BranchRows
+from slidejoin.index.union.answers import BranchRows
 from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.kernels.gathering import drop_unseen, number_rows, put_positions
 
