@@ -34,7 +34,7 @@ def test_without_a_sample(frame: DataFrame) -> None:
         "strategy: cell of width 40, in turns",
         "because no equality, but a band of constant width, which overlaps few cells",
         "buckets: 8",
-        "rows sent, and kept while in the window: 1 for each left row, 1.25 for each right row",
+        "rows sent, and stored while in the window: 1 for each left row, 1.25 for each right row",
         "expected load: equal in all buckets, assuming many keys and no hot one",
         "in each bucket:",
         "  inner join on abs(l.x - r.x) <= 5 AND l.id <> r.id",

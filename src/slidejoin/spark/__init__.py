@@ -7,7 +7,7 @@
 - `watch`: the progress of joins, micro-batch by micro-batch.
 - `inspect_state`: the state of the joins of a checkpoint.
 - `repartition_state`: another number of buckets for a stopped query, in a new checkpoint.
-- `SparkJoinError`: a join that cannot be built as asked.
+- `SparkJoinError`: a join that cannot be built as requested.
 
 Rows of both sides are packed into Arrow blocks, one for each bucket, and joined in the state store by the same operator
 as in one process. Importing this package loads neither Spark nor Numba: executors import it before they are ready.

@@ -228,7 +228,7 @@ def move_rows(
     written = dict.fromkeys(copies, 0)
     for place, (bucket, stream, rows, matched) in enumerate(_segments(former, buckets)):
         chosen = copies[stream].among(rows, numbers[bucket])
-        bits = {role: found[chosen] for role, found in partners.found(rows, matched).items()}
+        bits = {role: which[chosen] for role, which in partners.all_matched(rows, matched).items()}
         for number, its, known in rerouted(made, stream, rows.filter(pa.array(chosen)), bits):
             write_rows(made, rows_file(folder, made.buckets[number], stream, place), stream, its, known)
             written[stream] += its.num_rows
@@ -257,12 +257,12 @@ class _Partners:
 
     def note(self, rows: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]) -> None:
         """Note what a segment says."""
-        for role, found in matched.items():
-            self._ids[role].append(rows.select(IDS.names).filter(pa.array(found)))
+        for role, bits in matched.items():
+            self._ids[role].append(rows.select(IDS.names).filter(pa.array(bits)))
 
-    def found(self, rows: pa.Table, matched: dict[Side, NDArray[np.bool_]]) -> dict[Side, NDArray[np.bool_]]:
+    def all_matched(self, rows: pa.Table, matched: dict[Side, NDArray[np.bool_]]) -> dict[Side, NDArray[np.bool_]]:
         """Return which rows of a segment have a partner, by all segments."""
         if not self._ids:
             return matched
         known = {role: pa.concat_tables(self._ids[role]) for role in matched}
-        return {role: found | among(rows, known[role]) for role, found in matched.items()}
+        return {role: bits | among(rows, known[role]) for role, bits in matched.items()}

@@ -40,24 +40,24 @@ class BucketMatches:
     ----------
     spec : SparkJoinSpec
         The join.
-    kept : dict from stream to list of Segment
+    stored : dict from stream to list of Segment
         Those that the operator has, in their order; their bits become parts of these here.
     rows : dict from side to pyarrow.Table
         Rows that arrive.
     """
 
     def __init__(
-        self, spec: SparkJoinSpec, kept: Mapping[Side, Sequence[Segment]], rows: Mapping[Side, pa.Table]
+        self, spec: SparkJoinSpec, stored: Mapping[Side, Sequence[Segment]], rows: Mapping[Side, pa.Table]
     ) -> None:
         self._spec = spec
         self._bits: dict[Side, NDArray[np.bool_]] = {}
-        self._loaded = {stream: sum(one.payload.num_rows for one in segments) for stream, segments in kept.items()}
+        self._loaded = {stream: sum(one.payload.num_rows for one in segments) for stream, segments in stored.items()}
         streams: dict[Side, Side] = {role: "left" if spec.config.self_join else role for role in spec.matched}
         for role, stream in streams.items():
-            found = [one.matched[role] for one in kept[stream]]
-            bits = self._bits[role] = np.concatenate([*found, np.zeros(rows[stream].num_rows, np.bool_)])
+            bits_so_far = [one.matched[role] for one in stored[stream]]
+            bits = self._bits[role] = np.concatenate([*bits_so_far, np.zeros(rows[stream].num_rows, np.bool_)])
             start = 0
-            for segment in kept[stream]:
+            for segment in stored[stream]:
                 stop = start + segment.payload.num_rows
                 segment.matched[role] = bits[start:stop]
                 start = stop
@@ -65,7 +65,7 @@ class BucketMatches:
         if spec.homes:
             # Several buckets may find a pair: it is output where its row of this role is at home.
             stream = streams[spec.unmatched[0]]
-            tables = [*(one.payload for one in kept[stream]), rows[stream]]
+            tables = [*(one.payload for one in stored[stream]), rows[stream]]
             self._home = np.concatenate([np.asarray(table.column(AT_HOME)) for table in tables])
         self._before = self._first = None
         if spec.how == "left_semi":
@@ -102,7 +102,7 @@ class BucketMatches:
     def first_matched(self, payload: pa.Table, places: NDArray[np.int64]) -> Iterator[pa.Table]:
         """Yield the result rows of a semi-join of those of some left rows that have matched now for the first time.
 
-        With their ids behind them, where other buckets may have found a partner before, see `with_ids`.
+        With their ids behind them, where other buckets may have matched a row before, see `with_ids`.
 
         Parameters
         ----------

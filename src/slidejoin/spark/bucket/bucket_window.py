@@ -185,16 +185,16 @@ class BucketWindow:
     def _first_matched(
         self, matched: BucketMatches, segments: Sequence[Segment], payload: pa.Table, places: NDArray[np.int64]
     ) -> Iterator[pd.DataFrame]:
-        """Yield the left rows of a semi-join that have found their first partner: stored ones, and the newest."""
+        """Yield the left rows of a semi-join that have their first match: stored ones, and the newest."""
         first = 0
-        found: list[pa.Table] = []
+        matches: list[pa.Table] = []
         for segment in segments:
             rows = segment.payload.num_rows
-            found += matched.first_matched(segment.payload, np.arange(first, first + rows))
+            matches += matched.first_matched(segment.payload, np.arange(first, first + rows))
             first += rows
-        found += matched.first_matched(payload, places)
-        if found:
-            yield from first_frames(self.spec, pa.concat_tables(found))
+        matches += matched.first_matched(payload, places)
+        if matches:
+            yield from first_frames(self.spec, pa.concat_tables(matches))
 
     def _departing_of(
         self, stream: Side, payload: pa.Table, matched: Mapping[Side, NDArray[np.bool_]]

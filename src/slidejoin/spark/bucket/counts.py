@@ -65,12 +65,12 @@ def sum_counts(blocks: pa.Table) -> pa.Table:
     home = order[numbers.column("at_home").to_numpy()[order]]
     lines = [table.drop_columns(["row", "at_home"]) for table in tables]
     place = lines[0].column_names.index("match_count")
-    found, start = [], 0
+    parts, start = [], 0
     for part in taken(lines, home, FRAME):
         stop = start + part.num_rows
-        found.append(part.set_column(place, "match_count", pa.array(sums[start:stop])).combine_chunks())
+        parts.append(part.set_column(place, "match_count", pa.array(sums[start:stop])).combine_chunks())
         start = stop
-    return pa.concat_tables(found)
+    return pa.concat_tables(parts)
 
 
 def _written(lines: pa.Table) -> bytes:

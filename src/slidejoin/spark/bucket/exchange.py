@@ -92,5 +92,5 @@ def among(rows: pa.Table, ids: pa.Table) -> NDArray[np.bool_]:
     groups = groups_of([rows, ids])
     has = np.zeros(groups.size, np.bool_)
     has[groups[rows.num_rows :]] = True
-    found: NDArray[np.bool_] = has[groups[: rows.num_rows]]
-    return found
+    result: NDArray[np.bool_] = has[groups[: rows.num_rows]]
+    return result

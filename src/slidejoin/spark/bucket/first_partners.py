@@ -1,4 +1,4 @@
-"""Left rows of a semi-join whose partners are found in several buckets: each is output once, by its home.
+"""Left rows of a semi-join that match in several buckets: each is output once, by its home.
 
 A row is output in the micro-batch of its first partner, of which the other buckets know nothing. So a second operator,
 with a state of its own, remembers the rows that have been output, by their ids, until they have left the window::
@@ -9,7 +9,7 @@ with a state of its own, remembers the rows that have been output, by their ids,
 
 Each bucket calls the home of its own number in every micro-batch that calls it. So homes know how far the window has
 come, and lost state is detected as that of buckets is. A home has the same state variables as a bucket, and segments of
-ids instead of rows; these are read only if a row that arrived in an earlier micro-batch has found a partner.
+ids instead of rows; these are read only if a row that arrived in an earlier micro-batch has a match.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def with_ids(spec: SparkJoinSpec, rows: pa.Table, result: pa.Table) -> pa.Table:
 
 
 def first_frames(spec: SparkJoinSpec, rows: pa.Table) -> Iterator[pd.DataFrame]:
-    """Yield result rows whose left rows have found their first partner in a bucket, or send them to their homes."""
+    """Yield result rows whose left rows have their first match in a bucket, or send them to their homes."""
     if spec.once:
         yield from divided(spec, FOUND, rows, _sent(spec))
     else:
@@ -142,10 +142,10 @@ def _each_once(rows: pa.Table) -> pa.Table:
 
 def _known(state: BucketState, manifest: Manifest, rows: pa.Table) -> NDArray[np.bool_]:
     """Return which rows have been output in an earlier micro-batch, (n,) bool."""
-    found = np.zeros(rows.num_rows, np.bool_)
+    known = np.zeros(rows.num_rows, np.bool_)
     for entry in manifest.entries[OUTPUT_IDS]:
-        found |= among(rows, state.read(entry, OUTPUT_IDS, KEPT))
-    return found
+        known |= among(rows, state.read(entry, OUTPUT_IDS, KEPT))
+    return known
 
 
 def _keep(state: BucketState, manifest: Manifest, ids: pa.Table, oldest: int | None) -> None:

@@ -150,7 +150,7 @@ def join_bucket(
     # Also if nothing has changed: a manifest that is not of the last micro-batch means lost state.
     manifest.watermark = watermark_ms
     state.update(manifest)
-    figures.kept(manifest)
+    figures.count_stored(manifest)
     figures.since(step, now)
 
 
@@ -160,16 +160,16 @@ def _in_window(
     """Join the rows that have arrived with the segments, keep them, and return the segments that leave."""
     plan, due = window.plan, window.due
     watermark = None if spec.numbered or arrived.before is None else arrived.before["left"]
-    operator, kept, loaded = _loaded(window, figures)
+    operator, stored, loaded = _loaded(window, figures)
     now = perf_counter()
     changed = window.choose(operator, arrived.rows)
     figures.since("choose", now)
     if changed:
-        operator, kept, loaded = _loaded(window, figures)
+        operator, stored, loaded = _loaded(window, figures)
     figures.index = plan.told(window.chosen)
-    matched = BucketMatches(spec, kept, arrived.rows) if spec.matched else None
+    matched = BucketMatches(spec, stored, arrived.rows) if spec.matched else None
     if spec.deferred:
-        yield from _answered(spec, operator, arrived.rows, watermark, kept["left"], due, figures)
+        yield from _answered(spec, operator, arrived.rows, watermark, stored["left"], due, figures)
         oldest = oldest_needed(spec, plan, arrived, due, operator)
     else:
         yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
@@ -177,7 +177,7 @@ def _in_window(
     now = perf_counter()
     # Rows that these have displaced from a count window.
     gone = window.expire(oldest)
-    for stream, segments in kept.items():
+    for stream, segments in stored.items():
         yield from window.keep(stream, operator, segments, loaded[stream], matched, oldest.get(stream))
     figures.since("keep", now)
     return gone
@@ -252,8 +252,8 @@ def _joined(
     for table in operator.push_iter(push, watermark, own_clock=False):
         now, lines = perf_counter(), table
         if matched is not None:
-            found = matched.result_of(table)
-            lines = table.slice(0, 0) if found is None else found
+            result = matched.result_of(table)
+            lines = table.slice(0, 0) if result is None else result
         elif spec.homes:
             here, found_here = at_home(spec, table)
             counted += found_here

@@ -202,7 +202,7 @@ def answered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
     for batch in batches:
         for kind, block in zip(np.asarray(batch.column("kind")), batch.column("block"), strict=True):
             blocks[kind].append(open_block(block.as_buffer(), schemas[kind]))
-    tables = [pa.Table.from_batches(found, schema=schema) for found, schema in zip(blocks, schemas, strict=True)]
+    tables = [pa.Table.from_batches(its, schema=schema) for its, schema in zip(blocks, schemas, strict=True)]
     if isinstance(rule, AggregateRule):
         answers = _added_up(plan, rule, *tables)
     else:
@@ -244,11 +244,11 @@ def _nearest(spec: SparkJoinSpec, rule: NearestRule, table: pa.Table) -> pa.Tabl
             "right": {rule.right: _column(some, spec.distance[1])},
         }
     )
-    of, kept = nearest_first(rule, groups[pairs], arrival, columns)
+    of, nearest = nearest_first(rule, groups[pairs], arrival, columns)
     has = np.zeros(groups.max(initial=-1) + 1, np.bool_)
     has[of] = True
     rest = np.flatnonzero(alone & ~has[groups])
-    return table.take(_places(np.concatenate([pairs[order[kept]], rest])))
+    return table.take(_places(np.concatenate([pairs[order[nearest]], rest])))
 
 
 def _column(table: pa.Table, place: int) -> Any:  # noqa: ANN401 - an array of any type
@@ -281,5 +281,5 @@ def _added_up(plan: Plan, rule: AggregateRule, rows: pa.Table, others: pa.Table)
         places[at[chosen]] = chosen
         for state, more in zip(states, loaded_states(rule, others, places), strict=True):
             state.merge(more, 0)
-    found = results_of(rule, states, lambda _: "a left row")
-    return plan.layout.aggregates(rows, found, plan.layout.schema)
+    results = results_of(rule, states, lambda _: "a left row")
+    return plan.layout.aggregates(rows, results, plan.layout.schema)

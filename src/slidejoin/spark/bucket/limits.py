@@ -51,8 +51,8 @@ def parse_bytes(text: str | None) -> int | None:
     """
     if text is None or not text.strip():
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgtp]?)(?:i?b)?", text.strip().lower())
-    size = int(float(found[1]) * UNIT ** POWERS.index(found[2] or "b")) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgtp]?)(?:i?b)?", text.strip().lower())
+    size = int(float(match[1]) * UNIT ** POWERS.index(match[2] or "b")) if match else 0
     if size < 1:
         msg = f"{BUCKET_BYTES} is {text!r}; expected a size such as '2g' or '500m', or nothing for no limit"
         raise SparkJoinError(msg)
@@ -111,17 +111,15 @@ class Room:
             If it has not; nothing has been joined or written then.
         """
         entries = [] if manifest is None else [entry for side in manifest.entries.values() for entry in side]
-        kept = sum(entry.size for entry in entries)
-        if self._limit is None or kept + self._arrived <= self._limit:
+        stored = sum(entry.size for entry in entries)
+        if self._limit is None or stored + self._arrived <= self._limit:
             return
         held = ""
         if manifest is not None:
-            rows = ", ".join(
-                f"{sum(entry.rows for entry in found):,} {side}" for side, found in manifest.entries.items()
-            )
-            held = f"{shown(kept)} in {len(entries)} segments ({rows} rows) and "
+            rows = ", ".join(f"{sum(entry.rows for entry in its):,} {side}" for side, its in manifest.entries.items())
+            held = f"{shown(stored)} in {len(entries)} segments ({rows} rows) and "
         msg = (
-            f"bucket {self._bucket} of {self._buckets} would hold {shown(kept + self._arrived)}: {held}"
+            f"bucket {self._bucket} of {self._buckets} would hold {shown(stored + self._arrived)}: {held}"
             f"{shown(self._arrived)} of this micro-batch; {BUCKET_BYTES} allows {shown(self._limit)}. Nothing is lost: "
             "start the query again on its checkpoint with a higher limit, and workers that have the memory; or on a "
             "new checkpoint with more partitions=, with spread= if one key or value has most of the rows, or with a "

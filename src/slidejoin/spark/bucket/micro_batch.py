@@ -18,7 +18,7 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.join_spec import BATCH, NUMBERS, OVER, PLACE, TICKS_A_MILLISECOND, plan_of
 from slidejoin.spark.route.pack import CODES, NOTHING
-from slidejoin.spark.route.sequencing import Totals, told
+from slidejoin.spark.route.sequencing import Totals, numbers_of
 from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.segments import scope_of
 
@@ -86,8 +86,8 @@ def _timed(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: in
     if spec.matched or spec.deferred:
         # Whatever the order in which they come: which rows have matched is stored in the order of the rows, and answers
         # follow from it.
-        blocks = {side: sorted(found) for side, found in blocks.items()}
-    batches = {side: [open_block(block, spec.packed(side)) for block in found] for side, found in blocks.items()}
+        blocks = {side: sorted(its) for side, its in blocks.items()}
+    batches = {side: [open_block(block, spec.packed(side)) for block in its] for side, its in blocks.items()}
     marks = marks_of(watermark_ms)
     return MicroBatch(_tables(spec, batches), marks, marks)
 
@@ -121,7 +121,8 @@ def _with_numbers(spec: SparkJoinSpec, side: Side, block: bytes, numbers: bytes,
     batch = open_block(block, spec.packed(side))
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns |= {
-        name: pa.array(its) for name, its in zip(NUMBERS, told(numbers, side, totals, batch.num_rows), strict=True)
+        name: pa.array(its)
+        for name, its in zip(NUMBERS, numbers_of(numbers, side, totals, batch.num_rows), strict=True)
     }
     schema = _opened(spec, side)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -134,7 +135,7 @@ def _opened(spec: SparkJoinSpec, side: Side) -> pa.Schema:
 
 def _tables(spec: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:
     schemas = {side: _opened(spec, side) if spec.numbered else spec.packed(side) for side in batches}
-    return {side: pa.Table.from_batches(found, schema=schemas[side]) for side, found in batches.items()}
+    return {side: pa.Table.from_batches(its, schema=schemas[side]) for side, its in batches.items()}
 
 
 def _with_batch(spec: SparkJoinSpec, side: Side, table: pa.Table, batch: int) -> pa.Table:

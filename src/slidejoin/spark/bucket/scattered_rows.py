@@ -1,8 +1,8 @@
-"""Rows whose partners are found in several buckets: whether all of these have found none.
+"""Rows that may match in several buckets: whether they match in none of these.
 
 With ``grid``, ``broadcast`` or ``spread=`` a row goes to several buckets. All of them have the same watermark, so in
-the micro-batch in which it can find no partner any more each says what it knows: the bucket in which it is at home, if
-it has found none there, sends the row; every other one, if it has found one, the row's id. Both go to one task, by a
+the micro-batch in which the row can match no more each says what it knows: the bucket in which it is at home, if it has
+no match there, sends the row; every other one, if the row has a match in it, the row's id. Both go to one task, by a
 hash of the id, and the row is output if no id came. Pairs pass the same exchange. So there is no second state::
 
     home bucket      no partner ─▶ row, id ─┐
@@ -35,10 +35,10 @@ PAIRS = 0
 """Code of a block of result rows."""
 
 ALONE: dict[Side, int] = {"left": 1, "right": 2}
-"""Codes of blocks of rows that have found no partner where they are at home."""
+"""Codes of blocks of rows that have no match where they are at home."""
 
 MATCHED: dict[Side, int] = {"left": 3, "right": 4}
-"""Codes of blocks of ids of rows that have found a partner elsewhere."""
+"""Codes of blocks of ids of rows that have a match elsewhere."""
 
 
 def pair_frame(spec: SparkJoinSpec, bucket: int, result: pa.Table) -> pd.DataFrame:
@@ -54,9 +54,9 @@ def known_frames(
     Parameters
     ----------
     result, alone : pyarrow.Table
-        Rows that are at home here and have found no partner: as result rows, and as they are stored.
+        Rows that are at home here and have no match: as result rows, and as they are stored.
     elsewhere : pyarrow.Table
-        The ids of rows that have found a partner here and are at home elsewhere.
+        The ids of rows that have a match here and are at home elsewhere.
     """
     rows = result
     for field in IDS:
@@ -69,9 +69,9 @@ def known_frames(
 def gathered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put together what all buckets know: yield pairs as they come, and rows that have no partner in any bucket."""
     schema = result_schema(spec)
-    kept = pa.schema([*schema, *IDS])
+    with_ids = pa.schema([*schema, *IDS])
     alone: dict[Side, list[pa.RecordBatch]] = {side: [] for side in SIDES}
-    found: dict[Side, list[pa.RecordBatch]] = {side: [] for side in SIDES}
+    matched: dict[Side, list[pa.RecordBatch]] = {side: [] for side in SIDES}
     for batch in batches:
         for kind, block in zip(batch.column("kind").to_pylist(), batch.column("block"), strict=True):
             if kind == PAIRS:
@@ -79,12 +79,12 @@ def gathered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
                 continue
             for side in SIDES:
                 if kind == ALONE[side]:
-                    alone[side].append(open_block(block.as_buffer(), kept))
+                    alone[side].append(open_block(block.as_buffer(), with_ids))
                 elif kind == MATCHED[side]:
-                    found[side].append(open_block(block.as_buffer(), IDS))
+                    matched[side].append(open_block(block.as_buffer(), IDS))
     for side in SIDES:
-        rows = pa.Table.from_batches(alone[side], schema=kept)
-        ids = pa.Table.from_batches(found[side], schema=IDS)
+        rows = pa.Table.from_batches(alone[side], schema=with_ids)
+        ids = pa.Table.from_batches(matched[side], schema=IDS)
         without = rows.filter(pa.array(~among(rows, ids))) if ids.num_rows else rows
         for part in FRAME.cut(without.select(schema.names)):
             yield from part.combine_chunks().to_batches()

@@ -76,7 +76,7 @@ def streams_bucket(
         raise SparkJoinError(msg)
     state = BucketState(variables, bucket, batch, spec.streams)
     manifest = state.manifest(spec.described())
-    kept = _Kept(spec, plan, state, SegmentCache(spec.cache or default_folder(), manifest.origin), manifest, figures)
+    stored = _Kept(spec, plan, state, SegmentCache(spec.cache or default_folder(), manifest.origin), manifest, figures)
     after = watermark_ms * TICKS_A_MILLISECOND if watermark_ms is not None and watermark_ms > 0 else None
     watermark = after
     if spec.derived:
@@ -87,28 +87,28 @@ def streams_bucket(
         watermark = before * TICKS_A_MILLISECOND if before is not None and before > 0 else None
     files = set(manifest.ids)
     if watermark is not None:
-        kept.expire(watermark)
+        stored.expire(watermark)
     room.check(manifest)
     room.check_columns(dict(zip(spec.streams, rows, strict=True)), dict(zip(spec.streams, plan.kept, strict=True)))
     if any(table.num_rows for table in rows):
         now = figures.since("state", now)
         operator = _operator(plan)
-        operator.load([kept.load(number) for number in plan.streams])
+        operator.load([stored.load(number) for number in plan.streams])
         now = figures.since("load", now)
         push = _prepared(spec, operator, rows, watermark)
         yield from _joined(spec, operator, push, watermark, figures)
         now = perf_counter()
-        kept.take(push)
+        stored.take(push)
     if after is not None:
-        kept.expire(after)
+        stored.expire(after)
     for number in plan.streams:
-        kept.merge(number, after)
+        stored.merge(number, after)
     # Files of the previous manifest stay for one more version: an attempt at it may still be running.
-    kept.cache.keep_only({*manifest.ids, *files})
+    stored.cache.keep_only({*manifest.ids, *files})
     # Also if nothing has changed: a manifest that is not of the last micro-batch means lost state.
     manifest.watermark = watermark_ms
     state.update(manifest)
-    figures.kept(manifest)
+    figures.count_stored(manifest)
     figures.since("keep", now)
 
 
@@ -122,15 +122,15 @@ class _Block(NamedTuple):
 
 def _opened(spec: StreamsSpec, frames: Iterable[pd.DataFrame]) -> list[pa.Table]:
     """Return the rows of each stream, in the order of their tasks and of their places in there."""
-    found: list[list[_Block]] = [[] for _ in spec.streams]
+    opened: list[list[_Block]] = [[] for _ in spec.streams]
     schemas = [spec.packed(number) for number in range(len(spec.streams))]
     for frame in frames:
         columns = (frame[name] for name in ("side", "task", "first", "block"))
         for side, task, first, block in zip(*columns, strict=True):
             if side >= 0:
-                found[side].append(_Block(task, first, open_block(bytes(block), schemas[side])))
+                opened[side].append(_Block(task, first, open_block(bytes(block), schemas[side])))
     tables = []
-    for blocks, schema in zip(found, schemas, strict=True):
+    for blocks, schema in zip(opened, schemas, strict=True):
         blocks.sort(key=lambda one: one[:2])
         tables.append(pa.Table.from_batches([one.rows for one in blocks], schema=schema))
     return tables
@@ -140,7 +140,7 @@ def _in_time(
     spec: StreamsSpec, plan: MultiPlan, rows: Sequence[pa.Table], watermark: int | None, figures: Figures
 ) -> list[pa.Table]:
     """Drop and count late rows of the streams that come directly from a source."""
-    kept = list(rows)
+    on_time = list(rows)
     for number, (stream, table) in enumerate(zip(spec.streams, rows, strict=True)):
         if watermark is None or stream in spec.derived or not table.num_rows:
             continue
@@ -149,9 +149,9 @@ def _in_time(
         if valid is not None:
             late &= valid
         if late.any():
-            kept[number] = table.filter(pa.array(~late))
+            on_time[number] = table.filter(pa.array(~late))
             figures.late_rows += int(late.sum())
-    return kept
+    return on_time
 
 
 def _operator(plan: MultiPlan) -> MultiOperator:
@@ -163,8 +163,8 @@ def _prepared(spec: StreamsSpec, operator: MultiOperator, rows: Sequence[pa.Tabl
     scopes = operator.plan.scopes
     by = {number: scope.ticks("right", by_name(rows[number]))[0] for number, scope in enumerate(scopes)}
     if spec.order_by is not None:
-        found = sort_values_of(dict(zip(spec.streams, rows, strict=True)), spec.order_by)
-        by = {number: found[stream] for number, stream in enumerate(spec.streams) if stream in found}
+        values = sort_values_of(dict(zip(spec.streams, rows, strict=True)), spec.order_by)
+        by = {number: values[stream] for number, stream in enumerate(spec.streams) if stream in values}
     given = [table.select(operator.plan.kept[number].names) for number, table in enumerate(rows)]
     return operator.prepare(given, by, watermark, own_clock=False)
 

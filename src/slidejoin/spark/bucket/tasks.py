@@ -58,7 +58,7 @@ PARTIAL = "home bigint, block binary"
 """Columns between joining and summing, where counts are partial."""
 
 SCATTERED = "home bigint, kind tinyint, block binary"
-"""Columns between joining and gathering, where the partners of a row are found in several buckets."""
+"""Columns between joining and gathering, where a row may match in several buckets."""
 
 ROWS = "block binary"
 """The column of result rows on their way out, where the result has nested columns."""
@@ -312,7 +312,7 @@ class AdoptTask(Processor):
         for _ in rows:
             pass
         ready(self.cache)
-        self.write(_of_two(self.spec, "state that is routed anew"), key[0])
+        self.write(_of_two(self.spec, "state that is routed again"), key[0])
         yield from ()
 
     def write(self, spec: SparkJoinSpec, bucket: int) -> None:

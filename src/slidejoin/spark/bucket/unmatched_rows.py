@@ -1,4 +1,4 @@
-"""Rows that are output because they have found no partner, once none can come any more.
+"""Rows that are output because they have no match, once none can come any more.
 
 That is when the watermark has passed a row's event time and its length, or, in a count window, when enough rows have
 displaced it: at the end of the first micro-batch of which that is true. A bucket outputs a row if its own bits tell
@@ -131,7 +131,7 @@ def pending_of(
     due: DueRows,
 ) -> tuple[int | None, int | None]:
     """Return `Entry.pending` of a segment whose rows that depart have been output, or answered."""
-    found: dict[Side, int | None] = {"left": None, "right": None}
+    pending: dict[Side, int | None] = {"left": None, "right": None}
     for role in roles_of(plan, stream):
         if role not in spec.departing:
             continue
@@ -140,8 +140,8 @@ def pending_of(
         if role in due.before:
             waits &= ticks >= due.before[role]
         if waits.any():
-            found[role] = int(ticks[waits].min())
-    return found["left"], found["right"]
+            pending[role] = int(ticks[waits].min())
+    return pending["left"], pending["right"]
 
 
 def next_timer(plan: Plan, manifest: Manifest) -> int | None:

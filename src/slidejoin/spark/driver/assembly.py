@@ -395,16 +395,16 @@ def bucketed(
     packed: DataFrame, pickled: bytes, spec: SparkJoinSpec | StreamsSpec, predicate: str, result: StructType | str
 ) -> DataFrame:
     """Add the operator of the buckets to packed rows; its figures are reported under the predicate."""
-    name, told, out = join_name(predicate), None, result
+    name, report, out = join_name(predicate), None, result
     if spec.streaming and not spec.observed:
-        told = teller(packed.sparkSession, name)
+        report = teller(packed.sparkSession, name)
     if spec.observed:
         out = (
             f"{result}, {COLUMN} string"
             if isinstance(result, str)
             else StructType([*result, StructField(COLUMN, StringType())])
         )
-    task = JoinTask(pickled, spec.cache, told, timers=spec.has_timers)
+    task = JoinTask(pickled, spec.cache, report, timers=spec.has_timers)
     # Timers put rows out in micro-batches that call no bucket, by which Spark advances the watermark.
     timers = TIMERS_BY_WATERMARK if spec.has_timers else TIMERS
     joined = packed.groupBy("bucket").transformWithStateInPandas(task, out, "Append", timers)

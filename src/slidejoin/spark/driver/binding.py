@@ -63,7 +63,7 @@ class BoundJoin(NamedTuple):
     columns : tuple of (side, name, output name)
         Of joins other than inner ones, the result's columns, without the match time.
     scattered : bool
-        Whether the partners of a row are found in several buckets that have to be put together.
+        Whether a row may match in several buckets that have to be put together.
     arrival : tuple of str
         Of nearest matches from several buckets: the right columns by which right rows arrived.
     """
@@ -191,7 +191,7 @@ def _of_window(config: JoinSpec, window: Window) -> tuple[tuple[str, str] | None
     return None, [], [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True)]
 
 
-def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPredicate, buckets: int) -> Strategy:
+def strategy_for(config: JoinSpec, chosen: Strategy, requested: str, bound: BoundPredicate, buckets: int) -> Strategy:
     """Return the strategy for a join that has to know which rows match, or answers left rows from all of their pairs.
 
     ``auto`` has all partners of a left row in one bucket where those of several would have to be put together.
@@ -199,7 +199,7 @@ def strategy_for(config: JoinSpec, chosen: Strategy, asked: str, bound: BoundPre
     chosen = chosen.for_sides(MATCHED[config.how], self_join=config.self_join)
     if not (config.deferred or config.how == "left_semi") or chosen.whole("left", buckets):
         return chosen
-    if asked != "auto" or chosen.spread > 1:
+    if requested != "auto" or chosen.spread > 1:
         return chosen
     what = "how='left_semi'" if not config.deferred else "keep=" if config.keep is not None else "output=Aggregate"
     one = choose_strategy("broadcast", bound, buckets)
@@ -233,12 +233,12 @@ def _bound_for_rows(
     shown = [f"{alias[side]}.{name}" for side, name, _ in columns]
     config = replace(config, how="inner", suffix=APART, select=tuple(dict.fromkeys([*shown, *times, *own])))
     whole = (pa.schema([*schema, *hidden]) for schema in schemas)
-    kept = plan_join(config, *whole, numbers=numbers)
+    stored = plan_join(config, *whole, numbers=numbers)
     select = [] if how in ONE_SIDED else shown
     select += [] if how == "left_anti" else times
     select += [f"{alias[side]}.{PLACE}" for side in MATCHED[how]]
     config = replace(config, select=tuple(dict.fromkeys(select)))
-    plan = plan_join(config, kept.kept_schema("left"), kept.kept_schema("right"), numbers=numbers, everything=True)
+    plan = plan_join(config, stored.kept_schema("left"), stored.kept_schema("right"), numbers=numbers, everything=True)
     return BoundJoin(plan, chosen, schemas, how, columns, scattered)
 
 

@@ -7,7 +7,7 @@
     b ─┘                   ├─▶ link ─▶ (a, b, c) ─▶ result
     c ─────────────────────┘
 
-Each link joins what was found so far with one more stream. Its left rows are *partial combinations*, whose event time
+Each link joins the combinations so far with one more stream. Its left rows are *partial combinations*, whose event time
 is their match time, the largest of their rows'.
 
 **Scope.** The law: for every row of a combination the largest event time in it, less the row's own, is at most the
@@ -63,7 +63,7 @@ MICROSECOND = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A join of what was found so far with one more stream.
+    """A join of the combinations so far with one more stream.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ def chain_of(plan: MultiPlan, buckets: int) -> tuple[ChainLink, ...]:
         prices: list[int] = []
         bound: tuple[int, ...] = (first,)
         while len(bound) < len(plan.streams):
-            found = [_link(plan, bound, stream, buckets) for stream in plan.streams if stream not in bound]
-            price, link = min(found, key=lambda one: one[0])
+            choices = [_link(plan, bound, stream, buckets) for stream in plan.streams if stream not in bound]
+            price, link = min(choices, key=lambda one: one[0])
             links.append(link)
             prices.append(price)
             bound = link.streams
@@ -127,10 +127,10 @@ def chained(
 ) -> DataFrame:
     """Return the chain over frames that have their watermarks, with the result's columns under these names."""
     streams = plan.spec.streams
-    found = _wide(frames[streams[links[0].bound[0]]], plan, links[0].bound[0])
+    joined = _wide(frames[streams[links[0].bound[0]]], plan, links[0].bound[0])
     for place, link in enumerate(links):
-        found = stream_join(
-            found,
+        joined = stream_join(
+            joined,
             _wide(frames[streams[link.stream]], plan, link.stream),
             on=_predicate(plan, link),
             window=_window(plan, link),
@@ -141,7 +141,7 @@ def chained(
         F.col(quoted(_wide_name(plan, stream, name))).alias(out)
         for (stream, name, _), out in zip(plan.layout.columns, names, strict=True)
     ]
-    return found.select(*columns, MATCH_TIME)
+    return joined.select(*columns, MATCH_TIME)
 
 
 def _wide(frame: DataFrame, plan: MultiPlan, stream: int) -> DataFrame:

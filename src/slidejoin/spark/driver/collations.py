@@ -68,7 +68,7 @@ def with_keys(
     """
     added: dict[object, dict[str, str]] = {}
 
-    def found(expr: Expr) -> tuple[Column, object, str, str] | None:
+    def keyed(expr: Expr) -> tuple[Column, object, str, str] | None:
         """Return of a column whose collation has a key: itself, whose it is, its name, and the collation."""
         if not isinstance(expr, Column):
             return None
@@ -85,10 +85,10 @@ def with_keys(
 
     def compared(expr: Expr) -> Expr | None:
         if isinstance(expr, Compare):
-            left, right = found(expr.left), found(expr.right)
+            left, right = keyed(expr.left), keyed(expr.right)
             if left is not None and right is not None and left[-1] == right[-1]:
                 return replace(expr, left=key(left), right=key(right))
-        if isinstance(expr, IsNull) and (column := found(expr.operand)) is not None:
+        if isinstance(expr, IsNull) and (column := keyed(expr.operand)) is not None:
             return IsNull(key(column))
         return None
 
@@ -141,4 +141,4 @@ def _collation(kind: DataType) -> str | None:
         inner = [kind.keyType, kind.valueType]
     elif isinstance(kind, StructType):
         inner = [field.dataType for field in kind.fields]
-    return next((found for one in inner if (found := _collation(one)) is not None), None)
+    return next((name for one in inner if (name := _collation(one)) is not None), None)

@@ -115,7 +115,7 @@ class JoinExplanation:
         """Return the explanation for people."""
         sides = ", ".join(f"{copies:.3g} for each {side} row" for side, copies in self.copies.items())
         lines = [f"strategy: {self.strategy}", f"because {self.why}", f"buckets: {self.buckets}"]
-        lines.append(f"rows sent, and kept while in the window: {sides}")
+        lines.append(f"rows sent, and stored while in the window: {sides}")
         if self.sample is None:
             if max(self.loads) - min(self.loads) < 0.005:  # noqa: PLR2004 - would be printed alike
                 lines.append("expected load: equal in all buckets, assuming many keys and no hot one")
@@ -261,8 +261,8 @@ def explain_join(
             for other in range(1, isqrt(buckets) + 1):
                 if other != spread:
                     tried = replace(spec, strategy=replace(chosen, spread=other, homes=False))
-                    found = np.sum([_counted(tried, side, table) for side, table in tables.items()], axis=0)
-                    spreads[other] = float(found.max() / found.mean())
+                    its_loads = np.sum([_counted(tried, side, table) for side, table in tables.items()], axis=0)
+                    spreads[other] = float(its_loads.max() / its_loads.mean())
     return JoinExplanation(
         strategy=str(chosen),
         why=chosen.why,
@@ -354,8 +354,8 @@ def _plan_text(plan: Plan, how: JoinType, sample: Mapping[Side, pa.Table] | None
     shown = plan_join(replace(config, select=tuple(names)), left, right, rule=plan.rule)
     if shown.branches:
         # Why an embedded join would take another index says nothing about sealed parts.
-        told = shown.explain(shown.sealed_terms).replace("inner join on", f"{how} join on").splitlines()
-        return "\n".join(line for line in told if not line.strip().startswith("because "))
+        lines = shown.explain(shown.sealed_terms).replace("inner join on", f"{how} join on").splitlines()
+        return "\n".join(line for line in lines if not line.strip().startswith("because "))
     operator = JoinOperator(shown, sealed=shown.sealed_terms)
     advisor, chosen, seen = operator.pair_advisor, shown.sealed_terms, None
     if advisor.open and sample is not None:

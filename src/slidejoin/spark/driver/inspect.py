@@ -142,7 +142,7 @@ class JoinInfo:
     sequencer : int or None
         Of a count window: Spark's number of the operator that numbers them.
     homes : int or None
-        Of a semi-join whose partners are found in several buckets: Spark's number of the operator that outputs each
+        Of a semi-join whose rows may match in several buckets: Spark's number of the operator that outputs each
         left row once.
     ids : tuple of BucketInfo
         Its homes, which keep the ids of left rows that have been output.
@@ -185,8 +185,8 @@ class JoinInfo:
             seen = f"{self.arrived['left']:,} left and {self.arrived['right']:,} right rows"
             lines.append(f"  sequencer: operator {self.sequencer}, has numbered {seen}")
         if self.homes is not None:
-            kept, size = sum(one.rows(OUTPUT_IDS) for one in self.ids), sum(one.bytes for one in self.ids)
-            lines.append(f"  homes: operator {self.homes}, keep {kept:,} ids of rows that were output, {size:,} bytes")
+            count, size = sum(one.rows(OUTPUT_IDS) for one in self.ids), sum(one.bytes for one in self.ids)
+            lines.append(f"  homes: operator {self.homes}, keep {count:,} ids of rows that were output, {size:,} bytes")
         return lines
 
     def table(self) -> list[tuple[str, ...]]:
@@ -319,8 +319,8 @@ def inspect_state(spark: SparkSession, checkpoint: str, *, batch: int | None = N
         raise StateError(msg)
     sequencers = [_sequencer(spark, checkpoint, row, at) for row in operators if variables_of(row) == SEQUENCER]
     homes = [_join(spark, checkpoint, row, at) for row in operators if variables_of(row) == HOMES]
-    found = (_with_homes(_counted(join, sequencers), homes) for join in joins)
-    whole = tuple(replace(join, described=_for_people(join.described)) for join in found)
+    joined = (_with_homes(_counted(join, sequencers), homes) for join in joins)
+    whole = tuple(replace(join, described=_for_people(join.described)) for join in joined)
     return CheckpointInfo(checkpoint, at, first, last, whole)
 
 
@@ -403,11 +403,11 @@ def frame_of(spark: SparkSession, checkpoint: str, operator: int, variable: str,
 def values_of(spark: SparkSession, checkpoint: str, operator: int, variable: str, batch: int) -> list[Row]:
     """Return the rows of `frame_of`."""
     try:
-        found: list[Row] = frame_of(spark, checkpoint, operator, variable, batch).collect()
+        rows: list[Row] = frame_of(spark, checkpoint, operator, variable, batch).collect()
     except Exception as error:
         msg = f"the state of operator {operator} in {checkpoint} cannot be read: {first_line(error)}"
         raise StateError(msg) from error
-    return found
+    return rows
 
 
 class KeptJoin(NamedTuple):
@@ -446,32 +446,32 @@ def kept_join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> Kep
         msg = f"the buckets of operator {operator} in {checkpoint} belong to {len(texts)} different joins"
         raise StateError(msg)
     described = _described(texts.pop(), f"operator {operator}") if texts else {}
-    kept: dict[tuple[int, int], Any] = {
+    stored: dict[tuple[int, int], Any] = {
         (value["partition_id"], value["key"][0]): value["value"]
         for value in values_of(spark, checkpoint, operator, "manifest", batch)
     }
     # All buckets are called by the first micro-batch that calls any.
-    called = [place for place in kept if place[1] != STORE]
+    called = [place for place in stored if place[1] != STORE]
     expected = [(partition_of(key, stores), key) for key in bucket_ids(described.get("partitions", 0)) if called]
     places = sorted({*called, *expected}, key=lambda place: place[1])
-    manifests = {place: _manifest(kept, *place, batch) for place in places}
-    idle = (idle_of(value) for (_, key), value in kept.items() if key == STORE)
+    manifests = {place: _manifest(stored, *place, batch) for place in places}
+    idle = (idle_of(value) for (_, key), value in stored.items() if key == STORE)
     return KeptJoin(operator, stores, described, manifests, tuple(one for one in idle if one is not None))
 
 
-def _manifest(kept: dict[tuple[int, int], Any], partition: int, key: int, batch: int) -> Manifest:
+def _manifest(values: dict[tuple[int, int], Any], partition: int, key: int, batch: int) -> Manifest:
     """Return the manifest of a bucket after a micro-batch, if another one can continue from it."""
-    found = kept.get((partition, key))
-    manifest = Manifest() if found is None else Manifest.from_bytes(found[0], key)
+    value = values.get((partition, key))
+    manifest = Manifest() if value is None else Manifest.from_bytes(value[0], key)
     if manifest.batch is not None:
-        check_follows(key, manifest.batch, batch + 1, lambda: idle_of(kept.get((partition, STORE))))
+        check_follows(key, manifest.batch, batch + 1, lambda: idle_of(values.get((partition, STORE))))
     return manifest
 
 
 def _join(spark: SparkSession, checkpoint: str, row: Row, batch: int) -> JoinInfo:
-    kept = kept_join(spark, checkpoint, row, batch)
-    buckets = (_bucket(manifest, *place) for place, manifest in kept.manifests.items())
-    return JoinInfo(kept.operator, kept.described, kept.stores, tuple(buckets))
+    join = kept_join(spark, checkpoint, row, batch)
+    buckets = (_bucket(manifest, *place) for place, manifest in join.manifests.items())
+    return JoinInfo(join.operator, join.described, join.stores, tuple(buckets))
 
 
 def _bucket(manifest: Manifest, partition: int, key: int) -> BucketInfo:

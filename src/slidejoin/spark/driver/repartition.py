@@ -151,8 +151,8 @@ def repartition_state(
         )
         raise StateError(msg)
     places = _stores(rows, count, places)
-    found = [kept_join(session, str(old), row, logs.done) for row in rows if variables_of(row) >= JOIN]
-    if not found:
+    joins = [kept_join(session, str(old), row, logs.done) for row in rows if variables_of(row) >= JOIN]
+    if not joins:
         inspect_state(session, str(old))  # says what there is instead
     for name, value in kept_settings(old, logs.done).items():
         session.conf.set(name, value)
@@ -169,7 +169,7 @@ def repartition_state(
         copy_without_state(old, work / "new", logs, places)
         with workers_run_this_python(session):
             migration = _Migration(session, old, work, logs)
-            _write_state(migration, rows, found, count, strategy, spread)
+            _write_state(migration, rows, joins, count, strategy, spread)
         point_at(work / "new", work / "new")
         made = inspect_state(session, str(work / "new"))
         _check(made, migration, count)
@@ -205,19 +205,19 @@ def _is_ours(row: Row) -> bool:
     return names >= JOIN or names in (SEQUENCER, HOMES)
 
 
-def _stores(rows: list[Row], buckets: int, asked: int | None) -> int:
+def _stores(rows: list[Row], buckets: int, requested: int | None) -> int:
     """Return how many state stores the new checkpoint has."""
     others = {str(row["operatorName"]): int(row["numPartitions"]) for row in rows if not _is_ours(row)}
     if not others:
-        return buckets if asked is None else asked
-    kept = next(iter(others.values()))
-    if asked not in {None, kept}:
+        return buckets if requested is None else requested
+    stores = next(iter(others.values()))
+    if requested not in {None, stores}:
         msg = (
-            f"the query also has the stateful operators {', '.join(sorted(others))}, whose state in {kept} stores "
-            f"cannot be divided anew; got stores={asked}. Leave it out"
+            f"the query also has the stateful operators {', '.join(sorted(others))}, whose state in {stores} stores "
+            f"cannot be divided again; got stores={requested}. Leave it out"
         )
         raise StateError(msg)
-    return kept
+    return stores
 
 
 def _check(made: CheckpointInfo, migration: _Migration, count: int) -> None:
@@ -274,36 +274,36 @@ def _write_calls(folder: Path, keys: list[int]) -> None:
 
 
 def _write_state(
-    migration: _Migration, rows: list[Row], found: list[KeptJoin], count: int, strategy: str | None, spread: int
+    migration: _Migration, rows: list[Row], joins: list[KeptJoin], count: int, strategy: str | None, spread: int
 ) -> None:
     """Write the state of all operators."""
     specs = []
-    for kept in found:
-        if not kept.described:
-            msg = f"operator {kept.operator} has no state yet: let the query run a micro-batch with rows"
+    for join in joins:
+        if not join.described:
+            msg = f"operator {join.operator} has no state yet: let the query run a micro-batch with rows"
             raise StateError(msg)
-        former = spec_from_state(kept.described)
+        former = spec_from_state(join.described)
         made = with_buckets(former, count, strategy, spread)
         check_movable(former, made)
-        specs.append((kept, former, made))
+        specs.append((join, former, made))
     others = [row for row in rows if not _is_ours(row)]
-    beside = [
+    helpers = [
         (row, _described(migration, int(row["operatorId"]))) for row in rows if variables_of(row) in (SEQUENCER, HOMES)
     ]
-    for kept, former, made in specs:
-        last = LastBatch.of(former, migration.logs.done, kept.manifests.values(), kept.idle)
-        folder = migration.work / f"rows-{kept.operator}"
+    for join, former, made in specs:
+        last = LastBatch.of(former, migration.logs.done, join.manifests.values(), join.idle)
+        folder = migration.work / f"rows-{join.operator}"
         folder.mkdir()
-        _route(migration, kept, former, made, folder)
-        migration.adopt(AdoptTask, made, str(folder), last, kept.operator)
+        _route(migration, join, former, made, folder)
+        migration.adopt(AdoptTask, made, str(folder), last, join.operator)
         shutil.rmtree(folder)
         for task, names in ((AdoptTotalsTask, SEQUENCER), (AdoptHomeTask, HOMES)):
-            mine = [one for one in beside if variables_of(one[0]) == names and one[1] == kept.described]
+            mine = [one for one in helpers if variables_of(one[0]) == names and one[1] == join.described]
             if mine:
-                beside.remove(mine[0])
+                helpers.remove(mine[0])
                 migration.adopt(task, made, "", last, int(mine[0][0]["operatorId"]))
-    if beside:
-        msg = f"operator {beside[0][0]['operatorId']} belongs to none of the joins: the checkpoint's state is damaged"
+    if helpers:
+        msg = f"operator {helpers[0][0]['operatorId']} belongs to none of the joins: the checkpoint's state is damaged"
         raise StateError(msg)
     for row in others:
         copy_operator(migration.old, migration.work / "new", int(row["operatorId"]))
@@ -315,19 +315,19 @@ def _described(migration: _Migration, operator: int) -> Any:  # noqa: ANN401 - J
     return json.loads(texts[0]["value"][0]) if texts else None
 
 
-def _route(migration: _Migration, kept: KeptJoin, former: SparkJoinSpec, made: SparkJoinSpec, folder: Path) -> None:
+def _route(migration: _Migration, join: KeptJoin, former: SparkJoinSpec, made: SparkJoinSpec, folder: Path) -> None:
     """Write the rows of all segments into files for the new buckets."""
-    parts = migration.work / f"parts-{kept.operator}"
+    parts = migration.work / f"parts-{join.operator}"
     segments = frame_of(
-        migration.session, str(migration.old), kept.operator, "segments", migration.logs.done
+        migration.session, str(migration.old), join.operator, "segments", migration.logs.done
     ).selectExpr("key.bucket", "user_map_key.part", "user_map_value.data")
     try:
         segments.foreachPartition(write_out(str(parts)))
     except Exception as error:
-        msg = f"the state of operator {kept.operator} in {migration.old} cannot be read: {first_line(error)}"
+        msg = f"the state of operator {join.operator} in {migration.old} cannot be read: {first_line(error)}"
         raise StateError(msg) from error
     buckets = {
-        bucket: FormerBucket(manifest, KeptVariables(parts, bucket)) for (_, bucket), manifest in kept.manifests.items()
+        bucket: FormerBucket(manifest, KeptVariables(parts, bucket)) for (_, bucket), manifest in join.manifests.items()
     }
-    migration.rows[kept.operator] = sum(move_rows(former, made, buckets, str(folder)).values())
+    migration.rows[join.operator] = sum(move_rows(former, made, buckets, str(folder)).values())
     shutil.rmtree(parts, ignore_errors=True)

@@ -219,10 +219,10 @@ def wired_join(
     )  # fmt: skip
     if config.late == "emit" and (config.output != "pairs" or config.how != "inner" or config.deferred):
         output = config.output if config.aggregate is None else config.aggregate
-        kept = "" if config.keep is None else f", keep={config.keep!r}"
+        keep_shown = "" if config.keep is None else f", keep={config.keep!r}"
         msg = (
             f"late='emit' is for output='pairs' of an inner join on Spark; got output={output!r}, "
-            f"how={config.how!r}{kept}. Leave late out: late rows are counted, see slidejoin.spark.watch"
+            f"how={config.how!r}{keep_shown}. Leave late out: late rows are counted, see slidejoin.spark.watch"
         )
         raise SparkJoinError(msg)
     if config.output == "positions":

@@ -43,7 +43,7 @@ MANY_VERSIONS = 100
 
 
 class SparkJoinError(SlideJoinError, ValueError):
-    """The join cannot be built on Spark as asked, or the session lacks what it needs."""
+    """The join cannot be built on Spark as requested, or the session lacks what it needs."""
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -61,12 +61,12 @@ def check_packages() -> None:
     wrong = []
     for package, oldest in NEEDED.items():
         try:
-            found = metadata.version(package)
+            installed = metadata.version(package)
         except metadata.PackageNotFoundError:
             wrong.append(f"{package} is missing")
             continue
-        if _version(found) < _version(oldest):
-            wrong.append(f"{package} is {found}")
+        if _version(installed) < _version(oldest):
+            wrong.append(f"{package} is {installed}")
     if wrong:
         needed = ", ".join(f"{package} {oldest}" for package, oldest in NEEDED.items())
         msg = (
@@ -91,11 +91,11 @@ def check_java() -> int:
     if not program or not shutil.which(program):
         msg = f"no Java found by {where}; {how}"
         raise SparkJoinError(msg)
-    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java itself
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    shown = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java itself
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', shown.stderr + shown.stdout)
     major = 0
-    if found:
-        major = int(found[2] or 0) if found[1] == "1" else int(found[1])
+    if version:
+        major = int(version[2] or 0) if version[1] == "1" else int(version[1])
     if major < OLDEST_JAVA:
         msg = f"Java {major or 'of unknown version'} found by {where}; {how}"
         raise SparkJoinError(msg)
@@ -226,11 +226,11 @@ def check_session(session: SparkSession) -> None:
             partitions,
             known,
         )
-    kept = int(session.conf.get(RETAINED, None) or MANY_VERSIONS)
-    if kept >= MANY_VERSIONS:
+    versions = int(session.conf.get(RETAINED, None) or MANY_VERSIONS)
+    if versions >= MANY_VERSIONS:
         log.info(
-            "%s is %d: the checkpoint keeps the rows of that many micro-batches beside the window. A restart needs "
-            "only the last one; 10 is usually enough.",
+            "%s is %d: the checkpoint keeps the rows of that many micro-batches in addition to the window. A restart "
+            "needs only the last one; 10 is usually enough.",
             RETAINED,
-            kept,
+            versions,
         )

@@ -53,10 +53,10 @@ def check_python(session: SparkSession) -> None:
     program = shutil.which(context.pythonExec)
     if program is not None and os.path.abspath(program) == os.path.abspath(sys.executable):  # noqa: PTH100 - links count
         return
-    found = "cannot be found" if program is None else _without(program)
-    if found:
+    wrong = "cannot be found" if program is None else _without(program)
+    if wrong:
         msg = (
-            f"Spark's workers would run {context.pythonExec} (PYSPARK_PYTHON), which {found}; set "
+            f"Spark's workers would run {context.pythonExec} (PYSPARK_PYTHON), which {wrong}; set "
             f"PYSPARK_PYTHON={sys.executable}, or unset it, before the Spark session is made"
         )
         raise SparkJoinError(msg)
@@ -67,11 +67,11 @@ def _without(program: str) -> str:
     """Return what is missing in a Python, in words; nothing if it has this version of slidejoin."""
     # By the environment, as the Python may not know the flag; a `json.py` in the working directory is no module.
     safe = os.environ | {"PYTHONSAFEPATH": "1"}
-    asked = subprocess.run([program, "-c", ASK], capture_output=True, text=True, check=False, env=safe)  # noqa: S603 - a Python
-    if asked.returncode:
-        why = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[-1]
+    answer = subprocess.run([program, "-c", ASK], capture_output=True, text=True, check=False, env=safe)  # noqa: S603 - a Python
+    if answer.returncode:
+        why = (answer.stderr.strip().splitlines() or [f"exit status {answer.returncode}"])[-1]
         return f"cannot import slidejoin ({why})"
-    version = asked.stdout.strip()
+    version = answer.stdout.strip()
     return "" if version == __version__ else f"has slidejoin {version} where the driver has {__version__}"
 
 
@@ -80,7 +80,7 @@ def workers_run_this_python(session: SparkSession) -> Iterator[None]:
     """Let workers on this machine run the driver's Python for functions created within the block.
 
     Only where none is configured. In any case they do not look for modules in the working directory, where a file such
-    as ``random.py`` beside a job would be taken for the module of that name. Other functions of the session keep their
+    as ``random.py`` next to a job would be taken for the module of that name. Other functions of the session keep their
     Python and their path.
     """
     if not is_local(session) or not sys.executable:

@@ -148,7 +148,7 @@ class SparkJoinSpec:
     row_places : dict from side to int
         Of the sides in `matched`: the place of `PLACE` among the operator's output columns.
     scattered : bool
-        Whether the partners of a row of the sides in `matched`, or `departing`, are found in several buckets.
+        Whether a row of the sides in `matched`, or `departing`, may match in several buckets.
     distance : tuple of int
         Of nearest matches from several buckets: the places of the left and the right value among the operator's output
         columns.
@@ -191,7 +191,7 @@ class SparkJoinSpec:
 
     @property
     def unmatched(self) -> tuple[Side, ...]:
-        """Sides whose rows are output if they have found no partner."""
+        """Sides whose rows are output if they have no match."""
         return ("left",) if self.config.aggregate is not None else UNMATCHED[self.how]
 
     @property

@@ -50,16 +50,16 @@ class KeyClass:
 
 def classes_of(plan: MultiPlan) -> tuple[tuple[KeyClass, ...], str]:
     """Return the classes of equal keys in which every stream has one, or none and the reason for that."""
-    found: list[dict[Expr, str]] = []  # the keys of each class, with their streams
+    known: list[dict[Expr, str]] = []  # the keys of each class, with their streams
     for conjunct in plan.conjuncts:
         sides = _sides_of(conjunct.expr)
         if sides is None:
             continue
-        joined = [one for one in found if not one.keys().isdisjoint(sides)]
-        found = [one for one in found if one not in joined]
-        found.append({key: stream for one in [*joined, sides] for key, stream in one.items()})
+        joined = [one for one in known if not one.keys().isdisjoint(sides)]
+        known = [one for one in known if one not in joined]
+        known.append({key: stream for one in [*joined, sides] for key, stream in one.items()})
     names = plan.spec.streams
-    whole = [one for one in found if set(one.values()) == set(names)]
+    whole = [one for one in known if set(one.values()) == set(names)]
     if not whole:
         return (), "no equality holds between all streams, such as " + _example(names)
     classes = []

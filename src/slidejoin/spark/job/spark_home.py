@@ -66,10 +66,10 @@ def link_spark_home(folder: Path) -> bool:
     OSError
         If it cannot be written.
     """
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
         return False
-    installed = Path(found.origin).parent
+    installed = Path(spec.origin).parent
     if not all((installed / name).is_dir() for name in ("bin", "jars")):
         return False
     folder.mkdir(parents=True, exist_ok=True)

@@ -79,7 +79,7 @@ class Strategy:
         return self.name != "hash" or self.spread > 1
 
     def whole(self, side: Side, buckets: int) -> bool:
-        """Whether all partners of a row of that side are found in one of so many buckets."""
+        """Whether a row of that side has all matches in one of so many buckets."""
         if self.homes or buckets == 1:
             return True
         # A left row goes to one bucket in every column of the grid, a right row to all buckets that its groups reach.
@@ -119,7 +119,7 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
     _check_spread(spread, buckets)
     equal = tuple(number for number, term in enumerate(bound.terms) if term.shape == "equality")
     bands = [number for number, term in enumerate(bound.terms) if term.shape == "band" and term.band_width is not None]
-    asked = f"strategy={name!r} was set" if name != "auto" else ""
+    requested = f"strategy={name!r} was set" if name != "auto" else ""
     if name == "hash" or (name == "auto" and equal):
         if not equal:
             msg = (
@@ -127,7 +127,7 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
                 f"the predicate has {_terms(bound)}. Use strategy='auto', 'cell', 'grid' or 'broadcast'"
             )
             raise SparkJoinError(msg)
-        why = asked or "the predicate has an equality, so each row is sent to one bucket"
+        why = requested or "the predicate has an equality, so each row is sent to one bucket"
         return Strategy("hash", equal, spread=spread, why=why)
     if name == "cell" or (name == "auto" and bands):
         if not bands:
@@ -138,10 +138,10 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
             )
             raise SparkJoinError(msg)
         band, width = bound.terms[bands[0]].band_width or 0, cell_width(bound.terms[bands[0]], "left")
-        why = asked or "no equality, but a band of constant width, which overlaps few cells"
+        why = requested or "no equality, but a band of constant width, which overlaps few cells"
         # An equality divides rows further: each key has cells of its own.
         return Strategy("cell", (bands[0], *equal), width, 1 + float(band) / float(width), spread, why=why)
-    return _of_all(name, bound, buckets, spread, asked)
+    return _of_all(name, bound, buckets, spread, requested)
 
 
 def cell_width(term: RangeTerm, side: Side) -> int | float:
@@ -150,12 +150,12 @@ def cell_width(term: RangeTerm, side: Side) -> int | float:
     return min(band * BANDS_A_CELL or 1, LARGEST)  # in cells without an end an infinity would have no place
 
 
-def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: str) -> Strategy:
+def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, requested: str) -> Strategy:
     """Return grid or broadcast, in which any two rows share a bucket."""
     grid = square_enough(buckets)
     sent = sum(sum(loads) for loads in grid.loads(1))
     if name == "auto":
-        asked = (
+        requested = (
             f"the predicate has no equality and no band of constant width; for a row of each side, a grid sends "
             f"{sent:.3g} copies and broadcast {1 + buckets}"
         )
@@ -166,7 +166,7 @@ def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, asked: 
             f"the predicate has {_terms(bound)}. Omit spread"
         )
         raise SparkJoinError(msg)
-    return Strategy(name, why=asked)
+    return Strategy(name, why=requested)
 
 
 def _check_spread(spread: object, buckets: int) -> None:

@@ -97,7 +97,7 @@ class StreamsSpec:
 
     def described(self) -> dict[str, Any]:
         """Return everything that must be the same for a state to be reused, as plain JSON values."""
-        kept = streams_plan_of(self).kept
+        stored = streams_plan_of(self).kept
         described: dict[str, Any] = {
             "on": wide_sql(self.config.on, whole=True),
             "streams": ", ".join(self.streams),
@@ -108,7 +108,7 @@ class StreamsSpec:
         }
         for number, (stream, window) in enumerate(zip(self.streams, self.config.windows, strict=True)):
             described[f"window of {stream}"] = window_to_state(window)
-            described[f"columns of {stream}"] = ", ".join(f"{field.name} {field.type}" for field in kept[number])
+            described[f"columns of {stream}"] = ", ".join(f"{field.name} {field.type}" for field in stored[number])
         return described
 
 
@@ -128,11 +128,11 @@ def streams_plan_of(spec: StreamsSpec) -> MultiPlan:
 @lru_cache(maxsize=16)
 def routing_terms(spec: StreamsSpec) -> tuple[tuple[RangeTerm, ...], ...]:
     """Return for each class the equalities by which rows are routed, see `key_terms`."""
-    found = []
+    keys = []
     for one in spec.classes:
         terms = key_terms(one, spec.schemas)
         if terms is None:
             msg = f"the keys of {one} are of different kinds"
             raise TypeError(msg)
-        found.append(terms)
-    return tuple(found)
+        keys.append(terms)
+    return tuple(keys)

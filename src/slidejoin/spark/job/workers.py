@@ -160,7 +160,7 @@ class Compiling:
 
 
 @contextmanager
-def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()) -> Iterator[Compiling | None]:
+def compiling_ahead(cache: str | None, temporary: Path, locks: Sequence[int] = ()) -> Iterator[Compiling | None]:
     """Let another process call `compile_ahead` meanwhile, if anything is to be compiled; it ends with the block.
 
     Parameters
@@ -169,7 +169,7 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
         As for `compile_ahead`.
     temporary : Path
         A folder for its temporary files.
-    kept : sequence of int
+    locks : sequence of int
         Descriptors of locks that it holds as long as it runs.
     """
     from slidejoin.jit.warming import uncompiled
@@ -186,7 +186,7 @@ def compiling_ahead(cache: str | None, temporary: Path, kept: Sequence[int] = ()
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        pass_fds=tuple(kept),
+        pass_fds=tuple(locks),
         start_new_session=True,
     ) as process:
         try:

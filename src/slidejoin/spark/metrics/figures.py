@@ -43,9 +43,9 @@ class Figures:
     late_rows, null_time_rows : int
         Those of them that were dropped.
     pairs : int
-        Pairs found, or counted.
+        Pairs output, or counted.
     unmatched : int
-        Rows output because their bucket has found no partner for them.
+        Rows output because they have no match in their bucket.
     window_left, window_right, window_bytes : int
         The state after the micro-batch: rows, and bytes without sorted keys.
     segments, rebuilt : int
@@ -109,11 +109,11 @@ class Figures:
         for step, seconds in stats.seconds.items():
             self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
-    def kept(self, manifest: Manifest) -> None:
+    def count_stored(self, manifest: Manifest) -> None:
         """Set the present sizes of the state: of many streams the first one's as left, all others' as right."""
-        first, *others = (sum(entry.rows for entry in found) for found in manifest.entries.values())
+        first, *others = (sum(entry.rows for entry in its) for its in manifest.entries.values())
         self.window_left, self.window_right = first, sum(others)
-        entries = [entry for found in manifest.entries.values() for entry in found]
+        entries = [entry for its in manifest.entries.values() for entry in its]
         self.window_bytes, self.segments = sum(entry.stored for entry in entries), len(entries)
 
     def to_json(self) -> dict[str, Any]:
@@ -130,8 +130,8 @@ def figures_frame(spec: SparkJoinSpec | StreamsSpec, figures: Figures) -> pd.Dat
         columns = ["home", "block"] if spec.partial else ["home", "kind", "block"]
     elif spec.nested is not None:
         columns = ["block"]
-    told = json.dumps(figures.to_json(), separators=(",", ":"))
-    return pd.DataFrame([[*(None for _ in columns), told]], columns=[*columns, COLUMN], dtype=object)
+    text = json.dumps(figures.to_json(), separators=(",", ":"))
+    return pd.DataFrame([[*(None for _ in columns), text]], columns=[*columns, COLUMN], dtype=object)
 
 
 def without_figures(frame: pd.DataFrame) -> pd.DataFrame:

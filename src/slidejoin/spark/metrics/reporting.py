@@ -59,13 +59,13 @@ class Board:
     def put(self, every: list[ReportedFigures]) -> None:
         """Store the figures that tasks have sent."""
         with self._lock:
-            for told in every:
-                joins = self._told.setdefault((told.query, told.batch), {})
-                joins.setdefault(told.join, {})[told.figures["bucket"]] = told.figures
-            kept = 0
+            for one in every:
+                joins = self._told.setdefault((one.query, one.batch), {})
+                joins.setdefault(one.join, {})[one.figures["bucket"]] = one.figures
+            stored = 0
             for age, key in enumerate(reversed(list(self._told))):
-                kept += sum(map(len, self._told[key].values()))
-                if age >= BATCHES_KEPT or (age and kept > FIGURES_KEPT):
+                stored += sum(map(len, self._told[key].values()))
+                if age >= BATCHES_KEPT or (age and stored > FIGURES_KEPT):
                     del self._told[key]
 
     def joins(self, query: str, batch: int) -> dict[str, list[dict[str, Any]]]:

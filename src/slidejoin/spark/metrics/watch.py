@@ -152,10 +152,10 @@ class JoinProgress:
     late_rows, null_time_rows : int
         Those of them that were dropped, below the watermark or without event time.
     pairs : int
-        Pairs found, or counted.
+        Pairs output, or counted.
     unmatched : int
         Rows that were output without a partner. With ``grid``, ``broadcast`` or ``spread=``, rows whose own bucket has
-        found none for them; the result has those of them for which no other bucket has found one.
+        no match for them; the result has those of them for which no other bucket has one.
     window_left, window_right : int
         Rows that the state holds now, as above. A self-join keeps its rows once, as left.
     window_bytes, segments : int
@@ -240,7 +240,7 @@ class Watch:
     callback : callable, optional
         Called with each `JoinProgress`.
     keep : int
-        How many are kept.
+        How many are stored.
     """
 
     def __init__(self, spark: SparkSession, callback: Callable[[JoinProgress], object] | None, keep: int) -> None:
@@ -257,7 +257,7 @@ class Watch:
         return list(self._recent)
 
     def stop(self) -> None:
-        """Stop watching; `recent` is kept."""
+        """Stop watching; `recent` stays."""
         if self._listener is not None:
             self._spark.streams.removeListener(self._listener)
             self._listener = None
@@ -271,12 +271,12 @@ class Watch:
         self.stop()
 
     def _take(self, progress: Any) -> None:  # noqa: ANN401 - a StreamingQueryProgress, of classic Spark or of Connect
-        for found in progresses(progress, self._times):
-            self._recent.append(found)
+        for seen in progresses(progress, self._times):
+            self._recent.append(seen)
             if self._callback is None:
                 continue
             try:
-                self._callback(found)
+                self._callback(seen)
             except Exception:
                 log.exception("the callback of slidejoin.spark.watch failed; the query goes on")
 
@@ -313,26 +313,26 @@ def watch(spark: SparkSession, callback: Callable[[JoinProgress], object] | None
     ...     query.awaitTermination()
     """
     check_spark(spark)
-    kept = _checked(callback, keep)
+    most = _checked(callback, keep)
     if is_connect(spark) and str(spark.conf.get(OBSERVE, None)).lower() != "true":
         msg = (
             "Spark Connect has no accumulators, which joins use to report figures; set "
             f'spark.conf.set("{OBSERVE}", "true") before stream_join and watch: figures are then sent with the result'
         )
         raise SparkJoinError(msg)
-    return Watch(spark, callback, kept)
+    return Watch(spark, callback, most)
 
 
 def _checked(callback: object, keep: object) -> int:
-    """Return how many are kept, within what a deque takes."""
+    """Return how many are stored, within what a deque takes."""
     if callback is not None and not callable(callback):
         msg = f"callback must be a function of one JoinProgress, or None; got {shown(callback)}"
         raise ArgumentTypeError(msg)
-    kept = whole_number(keep)
-    if kept is None or kept < 1:
+    most = whole_number(keep)
+    if most is None or most < 1:
         msg = f"keep must be a whole number, at least 1; got {shown(keep)}"
-        raise (ArgumentTypeError if kept is None else ArgumentError)(msg)
-    return min(kept, sys.maxsize)
+        raise (ArgumentTypeError if most is None else ArgumentError)(msg)
+    return min(most, sys.maxsize)
 
 
 def progresses(progress: Any, times: SideTimes) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`
@@ -344,7 +344,7 @@ def progresses(progress: Any, times: SideTimes) -> list[JoinProgress]:  # noqa: 
     for name, row in progress.observedMetrics.items():
         if name.startswith(OBSERVED) and row[COLUMN]:
             # By bucket: a sink that runs the result twice has sent everything twice.
-            buckets = {told["bucket"]: told for told in map(json.loads, row[COLUMN])}
+            buckets = {one["bucket"]: one for one in map(json.loads, row[COLUMN])}
             joins[name.removeprefix(OBSERVED)] = list(buckets.values())
     return [_summed(progress, join, joins[join], times) for join in sorted(joins)]
 

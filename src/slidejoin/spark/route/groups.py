@@ -118,9 +118,9 @@ def reached(
     last = first if groups.last is None else groups.last
     steps = int((last - first).max(initial=0)) + 1
     ahead = 0 if lead is None else 1
-    found = np.full((first.size, ahead + steps * grid.depth), -1)
+    result = np.full((first.size, ahead + steps * grid.depth), -1)
     if lead is not None:
-        found[:, 0] = lead
+        result[:, 0] = lead
     for step in range(steps):
         reaches = first + step <= last
         if groups.wide is not None:
@@ -136,6 +136,6 @@ def reached(
             place = ahead + step * grid.depth + rank
             # Two cells of one row may share a bucket: the row goes there once.
             if place:
-                buckets[(found[there, :place] == buckets[:, None]).any(axis=1)] = -1
-            found[there, place] = buckets
-    return found
+                buckets[(result[there, :place] == buckets[:, None]).any(axis=1)] = -1
+            result[there, place] = buckets
+    return result

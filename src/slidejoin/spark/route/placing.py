@@ -79,20 +79,20 @@ def with_homes(
         home = np.where(keys.valid, home, bucket_of(mix(np.arange(table.num_rows)), count))
     ranges, there = term.ranges(side, columns), other(side)
     first, last = (cell_of(term, there, end[0], cell_width(term, there)) for end in (ranges.lo, ranges.hi))
-    some, kept = ranges.lo[0] <= ranges.hi[0], plan.bound.prefilter(side, columns)
-    for others in (kept, paired):
+    some, passing = ranges.lo[0] <= ranges.hi[0], plan.bound.prefilter(side, columns)
+    for others in (passing, paired):
         some = some if others is None else some & others
     # Unsigned differences are right for cells far apart, too.
     wide = some & ((last - first).view(np.uint64) >= MOST_CELLS)
     near = some & ~wide
     groups = Groups(first, np.where(near, last, first), ~near, cells=True, within=within)
-    found = reached(grid, groups, 0, count, 0, lead=home)
+    placed = reached(grid, groups, 0, count, 0, lead=home)
     if wide.any():
-        found = np.hstack([found, np.full((table.num_rows, count), -1)])
-        found[wide, -count:] = np.arange(count)
-        found[wide, 0] = -1
-    chosen = found >= 0
-    rows, buckets = np.repeat(np.arange(table.num_rows), chosen.sum(axis=1)), found[chosen]
+        placed = np.hstack([placed, np.full((table.num_rows, count), -1)])
+        placed[wide, -count:] = np.arange(count)
+        placed[wide, 0] = -1
+    chosen = placed >= 0
+    rows, buckets = np.repeat(np.arange(table.num_rows), chosen.sum(axis=1)), placed[chosen]
     return rows * count + buckets, {}, buckets == home[rows]
 
 

@@ -61,8 +61,8 @@ def route(
     `table` has the columns of that side's packed schema.
     """
     columns = by_name(table)
-    kept = plan.bound.prefilter(side, columns)
-    rows = np.arange(table.num_rows) if kept is None or everyone else np.flatnonzero(kept)
+    passing = plan.bound.prefilter(side, columns)
+    rows = np.arange(table.num_rows) if passing is None or everyone else np.flatnonzero(passing)
     grid = strategy.grid(buckets)
     by_row = grid.depth != 1 if side == "left" else grid.columns > 1
     hashes = row_hash(table) if by_row or everyone else None
@@ -88,13 +88,13 @@ def route(
 
 def _left(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[np.int64] | None) -> Routes:
     """Give each row one bucket in every column."""
-    found = []
+    turned = []
     for column, (start, size) in enumerate(zip(grid.starts, grid.sizes, strict=True)):
         turns = 0 if groups.first is None else turns_of(groups.first, groups.cells, size, column, grid, groups.within)
         if hashes is not None and grid.depth != 1:
             turns = (turns + grid.ranks(hashes, size)) % size
-        found.append(np.broadcast_to(start + turns, rows.shape))
-    return Routes(np.tile(rows, grid.columns), np.concatenate(found))
+        turned.append(np.broadcast_to(start + turns, rows.shape))
+    return Routes(np.tile(rows, grid.columns), np.concatenate(turned))
 
 
 def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[np.int64] | None) -> Routes:
@@ -108,10 +108,10 @@ def _right(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[
     if groups.first is None or not grid.depth:
         return _whole_columns(rows, start, size)
     wide = np.zeros(rows.size, np.bool_) if groups.wide is None else groups.wide
-    found = reached(grid, groups, start, size, column)
-    chosen = found >= 0
+    routed = reached(grid, groups, start, size, column)
+    chosen = routed >= 0
     # Row by row, so that rows whose event times ascend do so in every bucket.
-    found_rows, found_buckets = np.repeat(rows, chosen.sum(axis=1)), found[chosen]
+    found_rows, found_buckets = np.repeat(rows, chosen.sum(axis=1)), routed[chosen]
     if wide.any():
         every = _whole_columns(rows[wide], *(np.broadcast_to(part, rows.shape)[wide] for part in (start, size)))
         return Routes(np.concatenate([found_rows, every.rows]), np.concatenate([found_buckets, every.buckets]))

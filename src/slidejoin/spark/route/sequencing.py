@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.state.variables import SequenceVariables
 
-__all__ = ["NUMBERED", "Numbers", "Totals", "begin_at", "number_rows", "sequence", "told"]
+__all__ = ["NUMBERED", "Numbers", "Totals", "begin_at", "number_rows", "numbers_of", "sequence"]
 
 NUMBERED = "the sequencer's state"
 
@@ -107,23 +107,23 @@ def number_rows(
 
     Examples
     --------
-    >>> found = number_rows(2, 3, (np.array([7, 5]), np.array([5, 6, 5])))
-    >>> [[numbers.tolist() for numbers in found[side]] for side in ("left", "right")]
+    >>> numbered = number_rows(2, 3, (np.array([7, 5]), np.array([5, 6, 5])))
+    >>> [[numbers.tolist() for numbers in numbered[side]] for side in ("left", "right")]
     [[[1, 0], [3, 0]], [[0, 2, 1], [1, 1, 1]]]
     """
     arrivals = arrange(left, right, by)
-    found: dict[Side, Numbers] = {}
+    numbered: dict[Side, Numbers] = {}
     for side in SIDES:
         places, rank = arrivals.places(side), arrivals.rank(side)
         ascending = np.arange(places.size)
         seen = rank if self_join else rank - ascending
         if arrivals.straight:
-            found[side] = Numbers(ascending, seen)
+            numbered[side] = Numbers(ascending, seen)
             continue
         numbers = Numbers(np.empty_like(ascending), np.empty_like(ascending))
         numbers.ordinals[places], numbers.seen[places] = ascending, seen
-        found[side] = numbers
-    return found
+        numbered[side] = numbers
+    return numbered
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ def sequence(
     parts = _gathered(frames)
     rows = {side: _ordered(spec, side, parts[side]) for side in SIDES}
     by = sort_values({side: table for side, table in rows.items() if table.num_rows}, spec.order_by or "")
-    found = number_rows(rows["left"].num_rows, rows["right"].num_rows, by, self_join=spec.config.self_join)
+    numbered = number_rows(rows["left"].num_rows, rows["right"].num_rows, by, self_join=spec.config.self_join)
     streams: dict[Side, Side] = {side: "left" if spec.config.self_join else side for side in SIDES}
     after = {side: before[side] + rows[stream].num_rows for side, stream in streams.items()}
     call = Totals(before, after).to_bytes()
@@ -182,7 +182,7 @@ def sequence(
             while part.blocks:
                 bucket, places, block = part.blocks.pop()
                 at = _places(places, part)
-                numbers = np.stack([column[at] for column in found[side]]).astype(NUMBER)
+                numbers = np.stack([column[at] for column in numbered[side]]).astype(NUMBER)
                 lines.append((bucket, CODES[side], numbers.tobytes(), block))
                 size += len(block)
                 if size >= FRAME.nbytes:
@@ -219,7 +219,7 @@ def _update(variables: SequenceVariables, seen: Mapping[Side, int], text: str) -
     variables.totals.update((to_record({"left": seen["left"], "right": seen["right"], "join": digest(text)}).decode(),))
 
 
-def told(numbers: bytes, side: Side, totals: Totals, rows: int) -> Numbers:
+def numbers_of(numbers: bytes, side: Side, totals: Totals, rows: int) -> Numbers:
     """Return the numbers of a block's rows in the whole stream, (n,) int64 each.
 
     Raises
@@ -251,15 +251,15 @@ def _seen(described: dict[str, Any], variables: SequenceVariables | None) -> tup
     nothing: dict[Side, int] = {"left": 0, "right": 0}
     if variables is None:
         return nothing, ""
-    kept, found = variables.join.get(), variables.totals.get()
-    if found is None:
+    join_text, totals = variables.join.get(), variables.totals.get()
+    if totals is None:
         text = json.dumps(described, sort_keys=True)
         variables.join.update((text,))
         return nothing, text
-    stored = StoredValue(from_record(found[0].encode(), NUMBERED, *SIDES), NUMBERED)
+    stored = StoredValue(from_record(totals[0].encode(), NUMBERED, *SIDES), NUMBERED)
     join = stored.get("join")
     seen: dict[Side, int] = {side: stored[side].whole(0, MOST_ROWS) for side in SIDES}
-    return seen, check_join(kept, described, None if join is None else join.or_none(crc_of), "the sequencer")
+    return seen, check_join(join_text, described, None if join is None else join.or_none(crc_of), "the sequencer")
 
 
 def _gathered(frames: Iterator[pd.DataFrame]) -> dict[Side, _Parts]:

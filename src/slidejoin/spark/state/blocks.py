@@ -89,7 +89,7 @@ def to_value(block: pa.Buffer) -> pa.Array[Any]:
     """
     if block.size > LARGEST_VALUE:
         msg = (
-            f"a row takes {block.size} bytes with those packed beside it, but a binary value of Spark holds at most "
+            f"a row takes {block.size} bytes with those packed with it, but a binary value of Spark holds at most "
             f"{LARGEST_VALUE}; omit its large column with select="
         )
         raise SparkJoinError(msg)

@@ -175,9 +175,9 @@ class Manifest:
         if self.batch is None:
             return
         known: Mapping[str, int] = self.arrived or dict.fromkeys(SIDES, 0)
-        told: Mapping[str, int] = dict(before.items())
-        if known != told:
-            counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (told, known)]
+        numbered: Mapping[str, int] = dict(before.items())
+        if known != numbered:
+            counts = [" and ".join(f"{total[side]} {side}" for side in SIDES) for total in (numbered, known)]
             msg = (
                 f"the sequencer has numbered {counts[0]} rows before this micro-batch, but bucket {self.bucket} has "
                 f"received {counts[1]}: the checkpoint has lost state. {WHAT_TO_DO}"
@@ -216,19 +216,19 @@ class BucketState:
             If the state is damaged or is not that of the micro-batch before, or if it belongs to another join than the
             one described; the message says what differs.
         """
-        found, kept = self._variables.manifest.get(), self._variables.join.get()
-        if found is None:
+        stored, join_text = self._variables.manifest.get(), self._variables.join.get()
+        if stored is None:
             text = self._begun(described)
             manifest = Manifest(bucket=self._bucket, entries={stream: [] for stream in self._streams})
         else:
-            manifest = Manifest.from_bytes(found[0], self._bucket)
+            manifest = Manifest.from_bytes(stored[0], self._bucket)
             if set(manifest.entries) != set(self._streams):
                 msg = (
                     f"the manifest of bucket {self._bucket} has rows of {', '.join(manifest.entries)}, the join has "
                     f"{', '.join(self._streams)}. {WHAT_TO_DO}"
                 )
                 raise StateError(msg)
-            text = check_join(kept, described, manifest.join, f"bucket {self._bucket}")
+            text = check_join(join_text, described, manifest.join, f"bucket {self._bucket}")
             if manifest.batch is not None:
                 check_follows(self._bucket, manifest.batch, self._batch, self._idle, manifest.timer)
         self._join, self._version = digest(text), manifest.version
@@ -239,12 +239,12 @@ class BucketState:
         text = json.dumps(described, sort_keys=True)
         self._variables.point_at(STORE)
         stores_own = self._variables.join
-        kept = stores_own.get()
-        if kept is None:
+        join_text = stores_own.get()
+        if join_text is None:
             stores_own.update((text,))
         else:
             # With another number of buckets some are new, and must not be taken for lost ones.
-            check_join(kept, described, None, "a state store")
+            check_join(join_text, described, None, "a state store")
         self._variables.point_at(self._bucket)
         check_follows(self._bucket, NEVER, self._batch, self._idle)
         self._variables.join.update((text,))
@@ -252,9 +252,9 @@ class BucketState:
 
     def _idle(self) -> Idle | None:
         self._variables.point_at(STORE)
-        found = self._variables.manifest.get()
+        stored = self._variables.manifest.get()
         self._variables.point_at(self._bucket)
-        return idle_of(found)
+        return idle_of(stored)
 
     def read(self, entry: Entry, stream: str, schema: pa.Schema) -> pa.Table:
         """Return the rows of one stream's segment.
@@ -352,12 +352,12 @@ def digest(description: str) -> int:
     return zlib.crc32(description.encode())
 
 
-def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected: int | None, whose: str) -> str:
+def check_join(stored: tuple[Any, ...] | None, described: dict[str, Any], expected: int | None, whose: str) -> str:
     """Compare the join of a state with the one that continues from it; return the former's text.
 
     Parameters
     ----------
-    kept : tuple of str, or None
+    stored : tuple of str, or None
         The description as the state has it.
     expected : int or None
         Its `digest`, as far as that is known.
@@ -367,10 +367,10 @@ def check_join(kept: tuple[Any, ...] | None, described: dict[str, Any], expected
     StateError
         If it is missing or damaged, or if the two are not the same; the message says what differs.
     """
-    if kept is None:
+    if stored is None:
         msg = f"the description of the join is missing from the state of {whose}. {WHAT_TO_DO}"
         raise StateError(msg)
-    text = str(kept[0])
+    text = str(stored[0])
     try:
         known: Any = parsed(text, "the description").value
     except StateError:
@@ -411,7 +411,7 @@ def differences(known: Mapping[str, Any], described: Mapping[str, Any]) -> str |
     select= and the predicate, set partitions=8 (for another number see slidejoin state --repartition), or start the
     query with a new checkpoint
     """
-    told, advice = [], []
+    lines, advice = [], []
     for name in sorted({*known, *described}):
         was, now = known.get(name), described.get(name)
         if was == now:
@@ -421,18 +421,18 @@ def differences(known: Mapping[str, Any], described: Mapping[str, Any]) -> str |
             parts = ([f"the state lacks {', '.join(lacking)}"] if lacking else []) + (
                 [f"the state also has {', '.join(more)}"] if more else []
             )
-            told.append(f"{name}: {' and '.join(parts) or f'they were {was} and are now {now}'}")
+            lines.append(f"{name}: {' and '.join(parts) or f'they were {was} and are now {now}'}")
             todo = ["leave columns that the state lacks out of select= and the predicate"] if lacking else []
             todo += [f"name {', '.join(more)} in select= again"] if more else []
             todo += [] if parts else ["give the inputs their columns in the order of the state"]
             advice += [one for one in todo if one not in advice]
         else:
-            told.append(f"{name} was {was!r} and is now {now!r}")
+            lines.append(f"{name} was {was!r} and is now {now!r}")
             advice.append(ADVICE.get(name, f"give {name} as it was").format(was=was))
-    if not told:
+    if not lines:
         return None
     steps = ", ".join(advice)
-    return f"{'; '.join(told)}. {steps[0].upper()}{steps[1:]}, or start the query with a new checkpoint"
+    return f"{'; '.join(lines)}. {steps[0].upper()}{steps[1:]}, or start the query with a new checkpoint"
 
 
 def _missing(of: str, among: str) -> Iterator[str]:

@@ -80,8 +80,8 @@ def from_compact(data: pa.Buffer, schema: pa.Schema, rows: int) -> pa.Table:
     columns = []
     for column, field in zip(table.columns, schema, strict=True):
         plain = _plain(field.type)
-        found = column if column.type == plain else column.cast(plain)
-        columns.append(found if plain == field.type else _viewed(found, field.type))
+        values = column if column.type == plain else column.cast(plain)
+        columns.append(values if plain == field.type else _viewed(values, field.type))
     whole = pa.table(columns, schema=schema).combine_chunks()
     whole.validate()
     return whole

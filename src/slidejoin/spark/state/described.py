@@ -71,27 +71,29 @@ def spec_from_state(described: Mapping[str, Any]) -> SparkJoinSpec:
     """
     if "streams" in described:
         msg = (
-            f"the join of many streams {described['streams']} keeps its buckets: its rows cannot be routed anew. Start "
-            "it with a new checkpoint to have others"
+            f"the join of many streams {described['streams']} keeps its buckets: its rows cannot be routed again. "
+            "Start it with a new checkpoint to have others"
         )
         raise StateError(msg)
     try:
-        found = _rebuilt(described)
+        rebuilt = _rebuilt(described)
     except (
         *(SlideJoinError, KeyError, TypeError, ValueError, AttributeError, SyntaxError),
         *(RecursionError, MemoryError, OverflowError, pa.ArrowException),
     ) as error:
         msg = f"the join cannot be rebuilt from its description in the state, {dict(described)}: {error}"
         raise StateError(msg) from error
-    other = {name: value for name, value in found.described().items() if value != described.get(name)}
-    if other or described.keys() - found.described().keys():
-        told = "; ".join(f"{name} is {described.get(name)!r} and would be {value!r}" for name, value in other.items())
+    other = {name: value for name, value in rebuilt.described().items() if value != described.get(name)}
+    if other or described.keys() - rebuilt.described().keys():
+        differs = "; ".join(
+            f"{name} is {described.get(name)!r} and would be {value!r}" for name, value in other.items()
+        )
         msg = (
-            f"the join cannot be rebuilt from its description in the state: {told or 'it says more than is known'}. "
+            f"the join cannot be rebuilt from its description in the state: {differs or 'it says more than is known'}. "
             "Use the version of slidejoin that wrote it"
         )
         raise StateError(msg)
-    return found
+    return rebuilt
 
 
 def _rebuilt(described: Mapping[str, Any]) -> SparkJoinSpec:
@@ -105,9 +107,9 @@ def _rebuilt(described: Mapping[str, Any]) -> SparkJoinSpec:
     config = replace(config, on=_with_condition_apart(config))
     left, right = (_schema(described[f"{side} columns"]) for side in ("left", "right"))
     text, count = described["strategy"], StoredValue(described, "the description")["partitions"].whole(1, MOST_BUCKETS)
-    found = SPREAD.search(text)
+    spread = SPREAD.search(text)
     name = re.split(r"[ ,]", text, maxsplit=1)[0]
-    strategy = Strategy(name, spread=int(found[1]) if found else 1)
+    strategy = Strategy(name, spread=int(spread[1]) if spread else 1)
     spec = SparkJoinSpec(
         config=config, left=left, right=right, strategy=strategy, buckets=(), names=(), places=(), times=(), helpers=(),
         streaming=True, cache=None, order_by=described["order_by"], how=described["how"],
@@ -148,7 +150,7 @@ def with_buckets(spec: SparkJoinSpec, count: int, strategy: str | None = None, s
 
 
 def _scattered(spec: SparkJoinSpec) -> bool:
-    """Return whether the partners of a row are found in several buckets, as `slidejoin.spark.driver.binding` does."""
+    """Return whether a row may match in several buckets, as `slidejoin.spark.driver.binding` does."""
     sides = ("left",) if spec.deferred else spec.matched
     return not all(spec.strategy.whole(side, len(spec.buckets)) for side in sides)
 
@@ -203,12 +205,12 @@ def _kind(text: str) -> pa.DataType | None:
     >>> [str(_kind(one)) for one in ("timestamp[us, tz=UTC]", "struct<a: int64, b: map<string, int8>>", "colour")]
     ['timestamp[us, tz=UTC]', 'struct<a: int64, b: map<string, int8>>', 'None']
     """
-    if found := ZONED.fullmatch(text):
-        return pa.timestamp(found[1], found[2])  # type: ignore[type-var]  # the pattern has its units
-    if found := DECIMAL.fullmatch(text):
-        return (pa.decimal128 if found[1] == "128" else pa.decimal256)(int(found[2]), int(found[3]))
-    if found := NESTED.fullmatch(text):
-        return _nested(found[1], _parts(found[2]))
+    if match := ZONED.fullmatch(text):
+        return pa.timestamp(match[1], match[2])  # type: ignore[type-var]  # the pattern has its units
+    if match := DECIMAL.fullmatch(text):
+        return (pa.decimal128 if match[1] == "128" else pa.decimal256)(int(match[2]), int(match[3]))
+    if match := NESTED.fullmatch(text):
+        return _nested(match[1], _parts(match[2]))
     return SIMPLE.get(text)
 
 

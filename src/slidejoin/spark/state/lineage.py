@@ -58,7 +58,7 @@ class Idle(NamedTuple):
     fired: Mapping[int, int] = MappingProxyType({})
 
 
-def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
+def idle_of(value: tuple[Any, ...] | None) -> Idle | None:
     """Read the idle micro-batches of a store from its own manifest; None if it has never been idle.
 
     Raises
@@ -66,10 +66,10 @@ def idle_of(found: tuple[Any, ...] | None) -> Idle | None:
     StateError
         If it is damaged.
     """
-    if found is None:
+    if value is None:
         return None
     what = "the record of a state store's idle micro-batches"
-    stored = StoredValue(from_record(found[0], what, "since", "until"), what)
+    stored = StoredValue(from_record(value[0], what, "since", "until"), what)
     watermark, fired = stored.get("watermark"), stored.get("fired")
     called = {} if fired is None else fired.fields
     try:
@@ -126,17 +126,17 @@ def check_follows(
     """
     if last == batch - 1:
         return
-    found = idle()
-    if found is None or found.until != batch - 1 or last != found.fired.get(bucket, found.since - 1):
+    stretch = idle()
+    if stretch is None or stretch.until != batch - 1 or last != stretch.fired.get(bucket, stretch.since - 1):
         has = "has no state" if last == NEVER else f"has the state after micro-batch {last}"
         msg = (
             f"bucket {bucket} {has}, but micro-batch {batch} must continue from the state after micro-batch "
             f"{batch - 1}: the checkpoint has lost state, or has an older or newer one. {WHAT_TO_DO}"
         )
         raise StateError(msg)
-    if timer is not None and found.watermark is not None and timer <= found.watermark:
+    if timer is not None and stretch.watermark is not None and timer <= stretch.watermark:
         msg = (
-            f"bucket {bucket} was to be called when the watermark is {timer} ms, and it was {found.watermark} ms in "
+            f"bucket {bucket} was to be called when the watermark is {timer} ms, and it was {stretch.watermark} ms in "
             f"micro-batch {batch - 1}, which has not called it: the checkpoint has lost its timer. {WHAT_TO_DO}"
         )
         raise StateError(msg)

@@ -165,8 +165,8 @@ def _sweep(root: Path) -> None:
     oldest = time.time() - DAYS_KEPT * 86_400
     for folder in root.iterdir():
         try:
-            found = folder.lstat()
-            if ID.fullmatch(folder.name) and stat.S_ISDIR(found.st_mode) and found.st_mtime < oldest:
+            status = folder.lstat()
+            if ID.fullmatch(folder.name) and stat.S_ISDIR(status.st_mode) and status.st_mtime < oldest:
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:
             continue
@@ -195,10 +195,10 @@ def _pieces(segment: Segment, key: bytes) -> list[Any]:
     terms = None if segment.chosen is None else segment.chosen.to_json()
     text = json.dumps({"id": segment.entry.id, "terms": terms, "parts": index}).encode()
     text += b" " * (-(HEAD.itemsize + len(text)) % ALIGN)
-    found = hmac.new(key, text, "sha256")
+    tag = hmac.new(key, text, "sha256")
     for part in parts:
-        found.update(part)
-    digest = np.frombuffer(found.digest(), np.uint8)
+        tag.update(part)
+    digest = np.frombuffer(tag.digest(), np.uint8)
     head = np.array([(MAGIC, HEAD.itemsize + len(text) + at, len(text), digest)], HEAD)
     return [head.tobytes(), text, *parts]
 
@@ -212,8 +212,8 @@ def _is_whole(path: Path, data: pa.Buffer, key: bytes) -> bool:
     now = path.stat()
     seen = (now.st_ino, now.st_mtime_ns, now.st_size)
     if _checked.get(str(path)) != seen:
-        found = hmac.new(key, memoryview(data)[HEAD.itemsize :], "sha256").digest()
-        if not hmac.compare_digest(found, head["digest"].tobytes()):
+        tag = hmac.new(key, memoryview(data)[HEAD.itemsize :], "sha256").digest()
+        if not hmac.compare_digest(tag, head["digest"].tobytes()):
             return False
         _checked[str(path)] = seen
     return True

@@ -122,12 +122,12 @@ class Entry:
         StateError
             If it is anything else.
         """
-        name, rows, size, level, last, kept, *more = stored.items(6, 8)
+        name, rows, size, level, last, stored_size, *more = stored.items(6, 8)
         if NAME.fullmatch(name.text()) is None:
             raise name.refuse("the id of a segment")
         entry = Entry(
             name.text(), rows.whole(1, MOST_ROWS), size.whole(0), level.whole(0, MOST_LEVELS), last.whole(),
-            kept.whole(0, MOST_BYTES),
+            stored_size.whole(0, MOST_BYTES),
         )  # fmt: skip
         if not more:
             return entry
@@ -179,7 +179,7 @@ class Segment:
         """Return the sealed keys as named arrays, for the cache."""
         arrays = {f"{role}.{name}": array for role, part in self.parts.items() for name, array in part.arrays().items()}
         arrays |= {f"{role}.{LAYOUT}": numbers for role, numbers in self.layouts.items()}
-        return arrays | {f"{role}.{DISTANCES}": found for role, found in self.distances.items()}
+        return arrays | {f"{role}.{DISTANCES}": distances for role, distances in self.distances.items()}
 
     @staticmethod
     def from_arrays(
@@ -332,9 +332,9 @@ def align(plan: Plan, stream: Side, segments: list[Segment], sealing: Sealing) -
     laid_out = plan.laid_out(chosen) and segments
     for role in indexed_roles(plan, stream) if laid_out else ():
         # The newest one was made with all rows of the window in view.
-        found = [segment.layouts[role] for segment in segments if segment.chosen == chosen]
-        layout = plan.key_layout_of(role, chosen, found[-1]) if found else None
-        if len(found) < len(segments) or any(not np.array_equal(found[-1], one) for one in found):
+        known = [segment.layouts[role] for segment in segments if segment.chosen == chosen]
+        layout = plan.key_layout_of(role, chosen, known[-1]) if known else None
+        if len(known) < len(segments) or any(not np.array_equal(known[-1], one) for one in known):
             keys = [term_keys(plan, role, segment.payload) for segment in segments]
             if layout is None or not all(layout.fits(one) for one in keys):
                 layout = plan.key_layout(role, chosen, plan.key_extents(keys, chosen))
@@ -354,18 +354,18 @@ def align(plan: Plan, stream: Side, segments: list[Segment], sealing: Sealing) -
 def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:
     """Make segments of one layout the oldest part of an operator's windows, in their order."""
     plan = operator.plan
-    kept = plan.kept_schema(stream)
+    schema = plan.kept_schema(stream)
     if segments:
         for role in indexed_roles(plan, stream):
             window = operator.windows[role]
             window.begin(plan.key_layout_of(role, window.chosen, segments[0].layouts[role]))
     first = 0
     for segment in segments:
-        rows = _completed(plan, stream, segment.payload, kept, first)
+        rows = _completed(plan, stream, segment.payload, schema, first)
         first += rows.num_rows
         for role in roles_of(plan, stream):
-            found = distances_from(segment.distances[role]) if role in segment.distances else ()
-            operator.windows[role].attach(rows, segment.parts.get(role), found, segment.entry.time_max)
+            distances = distances_from(segment.distances[role]) if role in segment.distances else ()
+            operator.windows[role].attach(rows, segment.parts.get(role), distances, segment.entry.time_max)
 
 
 def sealing_of(operator: JoinOperator, stream: Side) -> Sealing:
@@ -403,12 +403,12 @@ def newest_rows(operator: JoinOperator, stream: Side, loaded: int) -> tuple[pa.T
 
     Behind them their places, (n,) int64, if the join knows which rows match; else none.
     """
-    schema, kept = stored_schema(operator.plan, stream), operator.plan.kept_schema(stream).names
+    schema, names = stored_schema(operator.plan, stream), operator.plan.kept_schema(stream).names
     tables = [piece.table for piece in operator.windows[stream].payload.pieces if piece.base >= loaded]
     places: NDArray[np.int64] = np.empty(0, np.int64)
     if not tables:
         return schema.empty_table(), places
-    if PLACE in kept:
+    if PLACE in names:
         places = np.concatenate([table.column(PLACE).to_numpy() for table in tables])
     return pa.concat_tables([table.select(schema.names) for table in tables]).combine_chunks(), places
 
@@ -420,7 +420,7 @@ def live_rows(
     if oldest is None:
         return payload, matched
     ticks, _ = scope_of(plan).ticks(stream, by_name(payload))
-    kept = ticks >= oldest
-    if kept.all():
+    live = ticks >= oldest
+    if live.all():
         return payload, matched
-    return payload.filter(pa.array(kept)), {role: bits[kept] for role, bits in matched.items()}
+    return payload.filter(pa.array(live)), {role: bits[live] for role, bits in matched.items()}
