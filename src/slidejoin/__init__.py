@@ -133,7 +133,7 @@ def _import_kernels() -> None:
 
 
 def _import_papers() -> None:
-    import slidejoin.papers  # noqa: F401, PLC0415 - loaded when they are asked for
+    import slidejoin.papers  # noqa: F401, PLC0415 - loaded when they are requested
 
 
 KERNELS.register(_import_kernels)

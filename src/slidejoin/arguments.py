@@ -76,9 +76,9 @@ def one_of(name: str, value: object, possible: Iterable[Word]) -> Word:
         Otherwise, with the nearest of them.
     """
     names = tuple(possible)
-    found = next((one for one in names if isinstance(value, str) and one == value), None)
-    if found is not None:
-        return found
+    known = next((one for one in names if isinstance(value, str) and one == value), None)
+    if known is not None:
+        return known
     msg = f"{name} must be one of {', '.join(map(repr, names))}; got {shown(value)}."
     if not isinstance(value, str):
         raise ArgumentTypeError(msg)

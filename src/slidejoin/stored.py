@@ -74,11 +74,11 @@ class StoredValue:
 
     def __getitem__(self, name: str) -> StoredValue:
         """Return a field of an object."""
-        found = self.get(name)
-        if found is None:
+        value = self.get(name)
+        if value is None:
             msg = f"{self.name} lacks {name}"
             raise StateError(msg)
-        return found
+        return value
 
     def get(self, name: str) -> StoredValue | None:
         """Return a field of an object, None if it is missing."""
@@ -143,10 +143,10 @@ class StoredValue:
 
     def some_of(self, possible: Collection[Word]) -> list[Word]:
         """Return a list of some texts, each once."""
-        found = [one.one_of(possible) for one in self]
-        if len(set(found)) < len(found):
+        values = [one.one_of(possible) for one in self]
+        if len(set(values)) < len(values):
             raise self.refuse("a list without a repetition")
-        return found
+        return values
 
     def or_none(self, read: Callable[[StoredValue], Read]) -> Read | None:
         """Return None for a value that is not there, and else what is read."""
@@ -154,11 +154,11 @@ class StoredValue:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         msg = f"a field comes twice among {', '.join(name for name, _ in pairs)[:LONGEST]}"
         raise ValueError(msg)
-    return found
+    return fields
 
 
 def _no_number(text: str) -> None:

@@ -105,7 +105,7 @@ def test_other_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch):
     original = tasks._Polars.pairs
     monkeypatch.setattr(tasks._Polars, "pairs", one_more)
     with pytest.raises(
-        SlideJoinError, match=r"Polars found \d+ pairs in push 0 of offers, slidejoin \d+; please report"
+        SlideJoinError, match=r"Polars has \d+ pairs in push 0 of offers, slidejoin \d+; please report"
     ):
         tasks.run(only=("offers",), **SMALL)
 

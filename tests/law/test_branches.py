@@ -319,7 +319,7 @@ def test_explain_names_each_branch_and_its_index() -> None:
     on = "l.s = r.s OR (l.a = r.a AND l.b < r.b)"
     told = sj.StreamJoin(on, sj.CountWindow(9), schemas=(SCHEMA, SCHEMA)).explain().splitlines()
     assert told[3:] == [
-        "index: one for each of 2 branches of OR; a pair that several find is put out once",
+        "index: one for each of 2 branches of OR; a pair that several find is emitted once",
         "branch 1: l.s = r.s",
         "  index: a hash table of cells as wide as the band",
         "  because an equality needs one cell: a probe reads one or two cells, and rows are neither sorted nor merged",

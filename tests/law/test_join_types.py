@@ -494,7 +494,7 @@ def test_a_push_beyond_the_memory_limit_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        ("full", "rows without a match: left and right ones, put out when they have left the window, or by finish()"),
+        ("full", "rows without a match: left and right ones, emitted when they have left the window, or by finish()"),
         ("left_semi", "left rows: each once, with its first match"),
     ],
 )

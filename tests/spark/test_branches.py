@@ -114,7 +114,7 @@ def test_explain_names_the_branches_in_a_bucket(tmp_path: Path) -> None:
     spec = wire(tmp_path, CASES["text or band"][0], WINDOW, "grid", self_join=True)
     told = explain._plan_text(plan_of(spec), "inner").splitlines()
     assert [line for line in told if "branch" in line] == [
-        "index: one for each of 2 branches of OR; a pair that several find is put out once",
+        "index: one for each of 2 branches of OR; a pair that several find is emitted once",
         "branch 1: l.x >= r.x - 1 AND l.x <= r.x + 1",
         "branch 2: l.name = r.name",
     ]

@@ -162,7 +162,7 @@ def without_gone(
     if self_join and oldest:
         # A row is there as long as either of its roles needs it.
         oldest = dict.fromkeys(SIDES, min(oldest.values()))
-    kept = dict(rows)
+    stored = dict(rows)
     for side, least in oldest.items():
         table, stretches, seen = rows[side]
         numbers = [np.arange(first, first + count) for first, count in stretches]
@@ -170,8 +170,8 @@ def without_gone(
         times = scope.times(side, by_name(in_one_chunk(table)))
         stay = (ordinals if times is None else times) >= least
         if not stay.all():
-            kept[side] = table.filter(pa.array(stay)), _stretches(ordinals[stay]), seen
-    return kept
+            stored[side] = table.filter(pa.array(stay)), _stretches(ordinals[stay]), seen
+    return stored
 
 
 def _stretches(ordinals: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -201,14 +201,14 @@ def log_missing(
     rows : dict from side to pair of int
         How many rows a side has seen, and how many of these are there.
     """
-    for side, (seen, kept) in rows.items():
+    for side, (seen, stored) in rows.items():
         (before, scope), (after, longer) = old, new
         until = None
         first = before.first(side, seen)
         if after.first(side, seen) < first:
             size, slide = after.view(side)
             until = f"{size + -(-first // slide) * slide - seen:,} more {side} rows have arrived"
-        elif scope is not None and longer is not None and kept < seen:
+        elif scope is not None and longer is not None and stored < seen:
             ticks = longer.length(side) - scope.length(side)
             if ticks > 0:
                 until = f"the watermark has advanced by {ticks:,} ticks of the event times"

@@ -113,10 +113,10 @@ class Put:
         """Keep the marked rows of each side, (rows,) bool, and return the numbers of sampled rows that were dropped."""
         if self._by is not None:
             ranks = {side: self.ranks(side)[mark] for side, mark in marks.items()}
-            kept = np.zeros(self.rows, np.int64)
+            owned = np.zeros(self.rows, np.int64)
             for own in ranks.values():
-                kept[own] = 1
-            places = np.cumsum(kept) - 1
+                owned[own] = 1
+            places = np.cumsum(owned) - 1
             self._ranks = {side: places[own] for side, own in ranks.items()}
         lost: dict[Side, NDArray[np.int64]] = {}
         for side, mark in marks.items():

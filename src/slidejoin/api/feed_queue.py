@@ -52,7 +52,7 @@ class FeedStats:
     largest_batch : int
         Rows of the largest of them.
     waits : int
-        Puts that found no room and waited.
+        Puts for which there was no room, and that waited.
     seconds : dict of str to float
         ``push``: in the join; ``idle``: of the join's thread without rows; ``held``: of the join's thread until results
         were taken; ``wait``: of all puts, for room; ``shed``: of all puts, to choose the rows that are dropped.

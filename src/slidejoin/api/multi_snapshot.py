@@ -189,8 +189,8 @@ def _load_windows(state: MultiState, header: StoredValue, tables: list[pa.Table]
     for number, (stream, table) in enumerate(zip(spec.streams, tables, strict=True)):
         what = f"rows of {stream!r}"
         _check_rows(spec, stream, table, operator.plan.kept[number])
-        found, end = ordinals_of(stretches[number], seen[number], table.num_rows, what)
-        if counted and found and found[0][0] + table.num_rows != end:
+        ranges, end = ordinals_of(stretches[number], seen[number], table.num_rows, what)
+        if counted and ranges and ranges[0][0] + table.num_rows != end:
             msg = f"{table.num_rows} {what} are not the newest of {end}"
             raise StateError(msg)
         if not counted and table.num_rows:
@@ -198,7 +198,7 @@ def _load_windows(state: MultiState, header: StoredValue, tables: list[pa.Table]
             if latest > newest[number]:
                 msg = f"the clock has seen event times up to {newest[number]} of the {what}, and one has {latest}"
                 raise StateError(msg)
-        rows.append((table, found, end))
+        rows.append((table, ranges, end))
     operator.load(rows)
     operator.resume(newest, MultiStats.from_json(header["stats"].value, spec.streams))
 

@@ -3,7 +3,7 @@
 What is lost is estimated by a small copy of the join: a random sample of all rows, dropped or not, is joined by the
 same predicate over windows that reach as far back in the stream. Each pair of the sample stands for as many pairs of
 the join, and is lost if one of its rows was dropped. That is right for every policy, predicate and distribution of
-keys, and needs time to find pairs; until it has found some, rows of both sides are taken as dropped independently of
+keys, and needs time to find pairs; until it has some, rows of both sides are taken as dropped independently of
 each other and of their matches.
 """
 
@@ -194,9 +194,9 @@ class Shedding:
         else:
             self._drop_least_likely([put, *reversed(puts)], excess, dropped)
         if any(not one.rows for one in puts):
-            kept = [one for one in puts if one.rows]
+            waiting = [one for one in puts if one.rows]
             puts.clear()
-            puts.extend(kept)
+            puts.extend(waiting)
         return dropped
 
     def _drop_least_likely(self, newest_first: list[Put], excess: int, dropped: dict[Side, int]) -> None:
@@ -238,12 +238,12 @@ class Shedding:
         Parameters
         ----------
         arrived : dict from side to pair of int
-            Rows that were kept and rows that were dropped.
+            Rows that were taken and rows that were dropped.
         """
         if not any(dropped for _, dropped in arrived.values()):
             return 0.0, self._all_pairs
         self._count_pairs()
-        shares = {side: kept / max(kept + dropped, 1) for side, (kept, dropped) in arrived.items()}
+        shares = {side: taken / max(taken + dropped, 1) for side, (taken, dropped) in arrived.items()}
         independent = 1 - shares["left"] * shares["left" if self._spec.self_join else "right"]
         return (self._lost_pairs + PRIOR * independent) / (self._all_pairs + PRIOR), self._all_pairs
 

@@ -145,9 +145,9 @@ def save(state: JoinState) -> bytes:
         if operator.deferred is not None:
             header["deferred"], more = operator.deferred.saved()
             parts += map(table_to_bytes, more)
-        marks = {side: found for side in SIDES if (found := operator.matched(side)) is not None}
+        marks = {side: bits for side in SIDES if (bits := operator.matched(side)) is not None}
         header["matched"] = list(marks)
-        parts += [np.packbits(found, bitorder="little").tobytes() for found in marks.values()]
+        parts += [np.packbits(bits, bitorder="little").tobytes() for bits in marks.values()]
     return write_snapshot(header, parts)
 
 
@@ -248,13 +248,13 @@ def _load_windows(
         tables.append(tables[0])
     rows: dict[Side, LoadedRows] = {}
     for side, table in zip(SIDES, tables, strict=True):
-        kept = plan.columns[side].saved
+        expected = plan.columns[side].saved
         if saved.select != config.select:
-            lacking = [name for name in kept.names if name not in table.schema.names]
+            lacking = [name for name in expected.names if name not in table.schema.names]
             if lacking:
                 raise _lacking(side, lacking, table.schema.names, config)
-            table = table.select(kept.names)  # noqa: PLW2901 - the same rows
-        check_schema(f"{side} rows", table, kept)
+            table = table.select(expected.names)  # noqa: PLW2901 - the same rows
+        check_schema(f"{side} rows", table, expected)
         rows[side] = (table, *_ordinals(header, side, table.num_rows))
         _check_rows(saved, plan, side, rows[side], operator.clock)
     if config.self_join and rows["left"][1:] != rows["right"][1:]:
@@ -274,11 +274,11 @@ def _load_windows(
 
 
 def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table], saved: JoinSpec) -> None:
-    config, waiting, found = state.config, state.waiting, header["waiting"]
-    side = found["side"].or_none(lambda one: one.one_of(SIDES))
+    config, waiting, stored = state.config, state.waiting, header["waiting"]
+    side = stored["side"].or_none(lambda one: one.one_of(SIDES))
     counted = isinstance(saved.window, CountWindow)
-    waiting.side, waiting.dropped = side, found["dropped"].whole(0, MOST_ROWS if counted else 0)
-    if list(state.schemas) != [side][: side is not None] or len(tables) != found["rows"].flag():
+    waiting.side, waiting.dropped = side, stored["dropped"].whole(0, MOST_ROWS if counted else 0)
+    if list(state.schemas) != [side][: side is not None] or len(tables) != stored["rows"].flag():
         msg = f"rows of the side {side!r} wait in {len(tables)} tables, with schemas of {', '.join(state.schemas)}"
         raise StateError(msg)
     waiting.stats = Stats.from_json(header["stats"].value)
@@ -350,8 +350,8 @@ def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
         return
     if stretches and window.rows_seen - stretches[0][0] > MOST_SPANNED:
         msg = (
-            f"the oldest {side} row is {window.rows_seen - stretches[0][0]:,} rows old; marks of matches are kept for "
-            f"rows of the last {MOST_SPANNED:,}"
+            f"the oldest {side} row is {window.rows_seen - stretches[0][0]:,} rows old; marks of matches are stored "
+            f"for rows of the last {MOST_SPANNED:,}"
         )
         raise StateError(msg)
     bits = np.frombuffer(data, np.uint8)

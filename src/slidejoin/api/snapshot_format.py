@@ -155,16 +155,16 @@ def ordinals_of(stretches: StoredValue, seen: StoredValue, rows: int, what: str)
     StateError
         If rows cannot have these ordinals.
     """
-    found = [
+    ranges = [
         (first.whole(0, MOST_ROWS), count.whole(1, MOST_ROWS))
         for first, count in (one.items(2, 2) for one in stretches)
     ]
     end = seen.whole(0, MOST_ROWS)
-    check_ordinals(f"{rows} {what}", rows, found, end)
-    return found, end
+    check_ordinals(f"{rows} {what}", rows, ranges, end)
+    return ranges, end
 
 
-def check_ordinals(what: str, rows: int, found: Sequence[tuple[int, int]], seen: int) -> None:
+def check_ordinals(what: str, rows: int, ranges: Sequence[tuple[int, int]], seen: int) -> None:
     """Check that so many rows can have these ordinals: the first and the number of each stretch, out of `seen`.
 
     Raises
@@ -172,10 +172,10 @@ def check_ordinals(what: str, rows: int, found: Sequence[tuple[int, int]], seen:
     StateError
         If they cannot; `what` names the rows.
     """
-    ends, starts = [0, *(first + count for first, count in found)], [*(first for first, _ in found), seen]
-    known = sum(count for _, count in found) == rows
+    ends, starts = [0, *(first + count for first, count in ranges)], [*(first for first, _ in ranges), seen]
+    known = sum(count for _, count in ranges) == rows
     if not known or any(end > start for end, start in zip(ends, starts, strict=True)):
-        shown = f"{found[:3]}{' …' if len(found) > 3 else ''}"  # noqa: PLR2004 - enough to recognise them
+        shown = f"{ranges[:3]}{' …' if len(ranges) > 3 else ''}"  # noqa: PLR2004 - enough to recognise them
         msg = f"{what} cannot have the ordinals {shown} out of {seen}"
         raise StateError(msg)
 

@@ -92,7 +92,7 @@ class StreamJoin(SharedJoin):
         Bytes of rows and index, stored late rows included; a push that would pass them is refused. Not covered
         are batches while they are read, what a push returns (see `push_iter`), and what kernels take while they run.
     late : {"drop", "emit"}
-        Whether the late rows of a time window, and rows without event time, are dropped; or kept until `late_rows`
+        Whether the late rows of a time window, and rows without event time, are dropped; or stored until `late_rows`
         returns them. Both ways they take no part in the join, and are counted.
     idle_timeout : str or timedelta, optional
         Of a time window: how long, by the wall clock, a side may have no row before it does not hold the watermark back

@@ -68,7 +68,7 @@ def comparison_for(operation: str, distribution: str, match_rate: float, window:
     """Find the width with which a row finds `match_rate` partners among `window` rows.
 
     The average is taken over the probes, so dense parts of skewed keys count most. Exact for uniform bands and
-    equality, otherwise found by bisection on a sample of 2^20 stored rows and 2^18 probes. Heavy keys may match more
+    equality, otherwise by bisection on a sample of 2^20 stored rows and 2^18 probes. Heavy keys may match more
     than wanted with the narrowest comparison; `Comparison.match_rate` has the rate of the sample.
 
     Parameters
@@ -79,7 +79,7 @@ def comparison_for(operation: str, distribution: str, match_rate: float, window:
     match_rate : float
         Above 0.
     window : int
-        Rows kept of each side.
+        Rows stored of each side.
     seed : int
         Of the sample.
 

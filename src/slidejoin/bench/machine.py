@@ -27,7 +27,7 @@ REPEATS = 5
 
 @kernel(I64, types.int64, types.int64, returns=types.int64)
 def read_random(data: NDArray[np.int64], lines: int, seed: int) -> int:  # pragma: no cover - compiled
-    """Read one word of each of so many random lines, asked for 24 places ahead; return their sum.
+    """Read one word of each of so many random lines, requested 24 places ahead; return their sum.
 
     `data` (a power of two of words,) int64. Places follow from a counter by a multiplicative hash, so that no
     place is read from memory first and reads do not wait for each other.
@@ -94,7 +94,7 @@ def measure_memory(threads: int, size: int = BYTES, lines: int = LINES) -> tuple
     Parameters
     ----------
     threads : int
-        Measured beside one thread alone.
+        Measured next to one thread alone.
     size : int
         Bytes that each thread reads, a power of two, far more than the caches hold.
     lines : int
@@ -103,12 +103,12 @@ def measure_memory(threads: int, size: int = BYTES, lines: int = LINES) -> tuple
     counts = sorted({1, threads})
     # Written once, or all pages would be one page of zeros.
     data = [np.arange(size // 8, dtype=np.int64) for _ in range(counts[-1])]
-    found = []
+    speeds = []
     for count in counts:
         at_random = _best(lambda number: read_random(data[number], lines, number * lines), count)
         streamed = _best(lambda number: read_all(data[number]), count)
-        found.append(MemorySpeed(count, count * lines / at_random, count * size / streamed))
-    return tuple(found)
+        speeds.append(MemorySpeed(count, count * lines / at_random, count * size / streamed))
+    return tuple(speeds)
 
 
 def _best(work: Callable[[int], object], threads: int) -> float:

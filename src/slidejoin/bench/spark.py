@@ -1,4 +1,4 @@
-"""The case ``spark``: the join on Spark Structured Streaming, beside Spark's own join and a query that only reads.
+"""The case ``spark``: the join on Spark Structured Streaming, next to Spark's own join and a query that only reads.
 
 The source is Parquet files, one of each side per micro-batch; the sink keeps nothing. The first micro-batches fill the
 windows; the later ones are measured.
@@ -337,7 +337,7 @@ def measure_spark(
     Parameters
     ----------
     files, reading : InputFiles
-        Of the join, and of the query that only reads; checkpoints are written beside them.
+        Of the join, and of the query that only reads; checkpoints are written next to them.
     own : bool
         Whether Spark's own join runs too.
     observe, observe_reading : callable, optional

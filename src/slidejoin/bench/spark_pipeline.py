@@ -270,13 +270,13 @@ def _output_of_children(log: int, *, json: bool) -> Iterator[None]:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = {1: os.dup(1), 2: os.dup(2)}
+    saved = {1: os.dup(1), 2: os.dup(2)}
     try:
         if json:
-            os.dup2(kept[2], 1)
+            os.dup2(saved[2], 1)
         os.dup2(log, 2)
         yield
     finally:
-        for number, copy in kept.items():
+        for number, copy in saved.items():
             os.dup2(copy, number)
             os.close(copy)

@@ -3,7 +3,7 @@
 The key distributions are those of PIM-Tree (section 5) and PanJoin (section V), and three with long tails. All cover a
 range of about 2^31 integers, apart from their tails, so equal keys are rare unless a distribution is dense somewhere.
 
-Keys are generated in blocks, each by its own generator, seeded by the block's number. So pushed rows need not be kept
+Keys are generated in blocks, each by its own generator, seeded by the block's number. So pushed rows need not be stored
 for verification, however large the window, and keys do not depend on the size of the pushes.
 """
 
@@ -146,7 +146,7 @@ class Streams:
     grain : int
         Keys are divided by it, rounded down.
     window : int
-        Rows kept of each side; says how fast the mean of ``shifting`` moves.
+        Rows stored of each side; says how fast the mean of ``shifting`` moves.
     payload : bool
         Whether rows have three columns more, see `PAYLOAD`.
     standing : int
@@ -189,8 +189,8 @@ class Streams:
             yield from [(whole[0].slice(n * half, half), whole[1].slice(n * half, half)) for n in range(many)]
 
     def _block(self, side: int, number: int) -> NDArray[np.int64]:
-        for kept, keys in self._blocks[side]:
-            if kept == number:
+        for stored, keys in self._blocks[side]:
+            if stored == number:
                 return keys
         # One stream of random numbers for each block of each side, by the counter-based generator's key.
         random = np.random.Generator(

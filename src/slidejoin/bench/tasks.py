@@ -1,4 +1,4 @@
-"""The case ``tasks``: five real tasks in rows a second, beside Polars, DuckDB and Spark's own join.
+"""The case ``tasks``: five real tasks in rows a second, next to Polars, DuckDB and Spark's own join.
 
 All tools get the same pushes and output the same two columns. Polars and DuckDB join each push with the windows, which
 are updated outside the timed part. Spark and slidejoin on Spark read the same files. It is an error if a tool finds
@@ -85,8 +85,8 @@ class Speed:
         if self.share is not None:
             ours, unit, share = ON_SPARK, "micro-batches", f" of {self.share:g} of the rows"
         times = "" if self.ratio is None else f"{ours} is {self.ratio:,.2g} times as fast; "
-        found = f"{self.pushes} {unit}{share}, {self.pairs:,} pairs"
-        return f"  {label:<26} {self.rows_per_second:>11,.0f} rows/s   {times}{found}"
+        pushed = f"{self.pushes} {unit}{share}, {self.pairs:,} pairs"
+        return f"  {label:<26} {self.rows_per_second:>11,.0f} rows/s   {times}{pushed}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class TasksReport(Report):
     def lines(self) -> Iterator[str]:
         """Return the measurements as lines of text."""
         scale = "" if self.scale == 1 else f", {self.scale:g} of the rows"
-        yield f"case {self.case}: {self.threads} threads, seed {self.seed}{scale}; all tools found the same pairs"
+        yield f"case {self.case}: {self.threads} threads, seed {self.seed}{scale}; all tools have the same pairs"
         yield ""
         for one in self.tasks:
             yield from one.lines()
@@ -148,8 +148,8 @@ class TasksReport(Report):
         shares = {one.name: speed.share for one in self.tasks for speed in one.speeds if speed.share is not None}
         if shares:
             yield ""
-            told = ", ".join(f"{name} {share:g}" for name, share in shares.items())
-            yield f"Shares of the rows that the joins on Spark had: {told}."
+            shown = ", ".join(f"{name} {share:g}" for name, share in shares.items())
+            yield f"Shares of the rows that the joins on Spark had: {shown}."
         yield ""
 
 
@@ -256,14 +256,14 @@ def _measured(task: Task, seconds: float, threads: int, seed: int) -> tuple[floa
         except ModuleNotFoundError:
             speeds.append(Speed(name, "", None, None, 0, 0))
             continue
-        took, found = _pushes(task, tool(module, task, threads, seed).push, seconds, seed, len(pairs))
-        for number, (theirs, expected) in enumerate(zip(found, pairs, strict=False)):
+        took, counts = _pushes(task, tool(module, task, threads, seed).push, seconds, seed, len(pairs))
+        for number, (theirs, expected) in enumerate(zip(counts, pairs, strict=False)):
             if theirs != expected:
-                msg = f"{name} found {theirs:,} pairs in push {number} of {task.name}, slidejoin {expected:,}"
+                msg = f"{name} has {theirs:,} pairs in push {number} of {task.name}, slidejoin {expected:,}"
                 raise SlideJoinError(f"{msg}; please report it")
         # The first push has warmed the tool up.
         speed = rows * (len(took) - 1) / sum(took[1:])
-        speeds.append(Speed(name, str(module.__version__), speed, ours / speed, len(took) - 1, sum(found[1:])))
+        speeds.append(Speed(name, str(module.__version__), speed, ours / speed, len(took) - 1, sum(counts[1:])))
     return sum(pairs) / (rows * len(pairs)), tuple(speeds)
 
 
@@ -279,9 +279,9 @@ def _pushes(
     pairs: list[int] = []
     while len(took) < most and (len(took) < FEWEST_PUSHES or sum(took) < seconds):
         number = task.filling + len(took)
-        took_now, found = push(task.tables(number, number + 1, seed))
+        took_now, count = push(task.tables(number, number + 1, seed))
         took.append(took_now)
-        pairs.append(found)
+        pairs.append(count)
     return took, pairs
 
 
@@ -302,10 +302,10 @@ class _Tool(ABC):
         self.right = pa.concat_tables([older, right]).combine_chunks()
         start = perf_counter()
         # The left rows meet all right rows; the right rows meet the left rows that were there before.
-        found = [self.pairs(left, self.right), self.pairs(self.left, right)]
+        counts = [self.pairs(left, self.right), self.pairs(self.left, right)]
         seconds = perf_counter() - start
         self.left = pa.concat_tables([self.left, left]).combine_chunks()
-        return seconds, sum(map(len, found))
+        return seconds, sum(map(len, counts))
 
     @abstractmethod
     def pairs(self, left: pa.Table, right: pa.Table) -> Any:  # noqa: ANN401
@@ -381,11 +381,11 @@ def _on_spark(tasks: Sequence[Task], threads: int, seed: int) -> list[tuple[Spee
     with TemporaryDirectory(prefix="slidejoin-bench-") as folder:
         root = Path(folder)
         with session(f"local[{threads}]", threads, root / "cache") as spark:
-            found = []
+            speeds = []
             for task in tasks:
                 say(f"{task.name}: Spark's own join, slidejoin on Spark")
-                found.append(_spark_speeds(spark, task.scaled(task.spark_share), root / task.name, threads, seed))
-            return found
+                speeds.append(_spark_speeds(spark, task.scaled(task.spark_share), root / task.name, threads, seed))
+            return speeds
 
 
 def _spark_speeds(spark: SparkSession, task: Task, root: Path, threads: int, seed: int) -> tuple[Speed, ...]:
@@ -405,7 +405,7 @@ def _spark_speeds(spark: SparkSession, task: Task, root: Path, threads: int, see
     for name, query in queries.items():
         done = run_query(partial(query, spark, files, task), root / f"checkpoint of {name}")
         if done.rows_out() != expected:
-            msg = f"{name} found {done.rows_out():,} pairs in {task.name}, slidejoin {expected:,}; please report it"
+            msg = f"{name} has {done.rows_out():,} pairs in {task.name}, slidejoin {expected:,}; please report it"
             raise SlideJoinError(msg)
         speeds[name] = files.rows[-1] / float(np.median(done.seconds(filling)))
         pairs[name] = done.rows_out(filling)

@@ -74,11 +74,11 @@ def in_toml(advice: str) -> str:
     return BARE.sub(r"\1", NUMBER.sub(r"\1 = \2", advice))
 
 
-def _made(found: re.Match[str]) -> str:
+def _made(match: re.Match[str]) -> str:
     """Return a column made by Spark as a job file makes it."""
     try:
-        name, sql = ast.literal_eval(found[1]), ast.literal_eval(found[2])
+        name, sql = ast.literal_eval(match[1]), ast.literal_eval(match[2])
     except (ValueError, SyntaxError):
-        return found[0]
+        return match[0]
     columns = [f"* EXCEPT ({quoted(name)})", f"{sql} AS {quoted(name)}"]
     return f"columns = {json.dumps(columns, ensure_ascii=False)} in its source"

@@ -82,7 +82,7 @@ app.command(short_help="Write a job file for given sources.")(init)
 app.add_typer(
     bench,
     name="bench",
-    help="Measure slidejoin on this machine beside other tools, see docs/benchmarks.md.",
+    help="Measure slidejoin on this machine, next to other tools, see docs/benchmarks.md.",
     short_help="Measure the join on this machine.",
 )
 app.command(short_help="Show the state of the joins in a checkpoint.")(state)

@@ -59,7 +59,7 @@ def tasks(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure five real tasks, beside Polars, DuckDB and Spark, see docs/benchmarks.md."""
+    """Measure five real tasks, next to Polars, DuckDB and Spark, see docs/benchmarks.md."""
     with errors_reported(debug=debug):
         from slidejoin.bench.tasks import run  # noqa: PLC0415 - loads NumPy and PyArrow
 
@@ -84,7 +84,7 @@ def spark(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure the join on a local Spark, beside Spark's own and a query that only reads, see docs/benchmarks.md."""
+    """Measure the join on a local Spark, next to Spark's own and a query that only reads, see docs/benchmarks.md."""
     with errors_reported(debug=debug):
         from slidejoin.bench.spark import run  # noqa: PLC0415 - loads NumPy and PyArrow
 
@@ -98,7 +98,7 @@ def spark(
 @bench.command(short_help=CASES["machine"])
 def machine(
     *,
-    threads: Annotated[int, typer.Option(min=1, help="Measured beside one thread alone.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Measured next to one thread alone.")] = 2,
     json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -51,7 +51,7 @@ class JavaProcess:
         self._serves = False
 
     def start(
-        self, settings: Mapping[str, str], folder: Path, log: int, *, json: bool = False, kept: Sequence[int] = ()
+        self, settings: Mapping[str, str], folder: Path, log: int, *, json: bool = False, locks: Sequence[int] = ()
     ) -> None:
         """Start it and connect to it, unless there is one.
 
@@ -65,7 +65,7 @@ class JavaProcess:
             Descriptor of its standard error.
         json : bool
             Whether its standard output goes to standard error.
-        kept : sequence of int
+        locks : sequence of int
             Descriptors of locks that it holds as long as it runs.
 
         Raises
@@ -77,19 +77,19 @@ class JavaProcess:
 
         if SparkContext._gateway is not None or os.name != "posix" or PORT in os.environ:  # noqa: SLF001 - the only way
             return
-        told = folder / "connection"
-        told.unlink(missing_ok=True)
+        connection = folder / "connection"
+        connection.unlink(missing_ok=True)
         process = self._process = subprocess.Popen(  # noqa: S603 - Spark's own script
             ["/bin/sh", "-c", DEAF, "sh", *_command(settings)],
-            env=os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
+            env=os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection)},
             stdin=subprocess.PIPE,
             stdout=2 if json else None,
             stderr=log,
-            pass_fds=tuple(kept),
+            pass_fds=tuple(locks),
             start_new_session=True,
         )
         try:
-            port, secret = _connection(process, told)
+            port, secret = _connection(process, connection)
         except SlideJoinError:
             self._kill()
             raise
@@ -151,15 +151,15 @@ def _command(settings: Mapping[str, str]) -> list[str]:
     return [script, *(part for setting in shown for part in ("--conf", setting)), *given]
 
 
-def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[str, str]:
+def _connection(process: subprocess.Popen[bytes], connection: Path) -> tuple[str, str]:
     """Wait for what Java writes, the port, the length of the secret and the secret, and return port and secret."""
-    while not told.is_file():
+    while not connection.is_file():
         if process.poll() is not None:
             msg = f"Java has ended with status {process.returncode}"
             raise SlideJoinError(msg)
         time.sleep(LOOK)
-    port, length = struct.unpack(">ii", (written := told.read_bytes())[:8])
-    told.unlink()
+    port, length = struct.unpack(">ii", (written := connection.read_bytes())[:8])
+    connection.unlink()
     return str(port), written[8 : 8 + length].decode()
 
 

@@ -102,11 +102,11 @@ class TomlTable:
         if key not in self._values and default is not None:
             return default
         value, choices = self._values.get(key), tuple(choices)
-        found = next((one for one in choices if one == value), None)
-        if found is None:
+        known = next((one for one in choices if one == value), None)
+        if known is None:
             hint = nearest(value, choices) if isinstance(value, str) else ""
             raise self.wrong(key, f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0]), hint)
-        return found
+        return known
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return a truth value."""
@@ -137,10 +137,10 @@ class TomlTable:
         value = self._values.get(key)
         if not isinstance(value, dict):
             return None
-        found = {name: item for name, item in value.items() if isinstance(item, str)}
-        if len(found) < max(len(value), 1):
+        texts = {name: item for name, item in value.items() if isinstance(item, str)}
+        if len(texts) < max(len(value), 1):
             raise self.wrong(key, expected)
-        return found
+        return texts
 
     def options(self, key: str) -> dict[str, str]:
         """Return a table of plain values as texts, the way Spark takes options; empty without the key."""

@@ -102,10 +102,10 @@ def _below(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
     real = os.path.realpath(folder)
     if real in above:
         return
-    found: list[os.DirEntry[str]] = []
+    names: list[os.DirEntry[str]] = []
     with suppress(OSError), os.scandir(folder) as entries:  # which Spark says
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
+        names = sorted(entries, key=lambda entry: entry.name)
+    for entry in names:
         if entry.name.startswith(".") or (entry.name.startswith("_") and "=" not in entry.name):
             continue
         if entry.is_dir():

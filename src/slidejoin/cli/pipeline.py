@@ -75,7 +75,7 @@ def load(spark: SparkSession, source: Source, session: Session, observe: Observe
     session : Session
         Of the job.
     observe : callable
-        Takes a frame, a name and a column, ``rows``; returns the frame, of whose rows that is told as they are read.
+        Takes a frame, a name and a column, ``rows``; returns the frame, whose rows are reported as they are read.
 
     Raises
     ------

@@ -103,13 +103,13 @@ def _runs(pid: int) -> bool:
 
 def _abandoned(folder: Path) -> bool:
     """Tell whether a folder is this user's own, closed to others, no link, and locked by no process."""
-    found = folder.lstat()
+    status = folder.lstat()
     try:
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != OURS:
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) != OURS:
             return False
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return time.time() - found.st_mtime > YOUNG
+        return time.time() - status.st_mtime > YOUNG
     except OSError:
         return False
     try:

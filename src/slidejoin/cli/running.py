@@ -79,7 +79,7 @@ def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *
         _only_one(job, reporter, stop) as lock,
         _compiling(job.session) as compiling,
         spark_session(
-            job.session, f"slidejoin {name}", json=json, stop=stop, kept=() if lock is None else (lock,)
+            job.session, f"slidejoin {name}", json=json, stop=stop, locks=() if lock is None else (lock,)
         ) as spark,
     ):
         if stop.is_set():
@@ -378,7 +378,7 @@ class LostRows:
         from slidejoin.spark.metrics.reporting import board  # noqa: PLC0415 - belongs to an extra
 
         joins = board.joins(str(progress["id"]), int(progress["batchId"]))
-        buckets = [bucket for found in joins.values() for bucket in found]
+        buckets = [bucket for its in joins.values() for bucket in its]
         arrived = sum(bucket["rows_left"] + bucket["rows_right"] for bucket in buckets)
         read = int(progress["numInputRows"])
         return {

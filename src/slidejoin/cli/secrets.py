@@ -50,7 +50,7 @@ def shows_secret(name: str, value: str) -> bool:
 
 def _properties(value: str) -> set[str]:
     """Return the values of secret properties among options of Java."""
-    return {next(filter(None, found[1:]), "") for found in PROPERTY.findall(value) if is_secret(found[0])}
+    return {next(filter(None, parts[1:]), "") for parts in PROPERTY.findall(value) if is_secret(parts[0])}
 
 
 def _forms(value: str) -> set[str]:
@@ -71,9 +71,9 @@ class Secrets:
 
     def add(self, options: Mapping[str, str]) -> None:
         """Take the secrets among options or settings."""
-        found = {value for name, value in options.items() if is_secret(name)}
-        found = found.union(*map(_properties, options.values())) - {"true", "false"}
-        self._values = self._values.union(*(_forms(value) for value in found if len(value) >= SHORTEST))
+        values = {value for name, value in options.items() if is_secret(name)}
+        values = values.union(*map(_properties, options.values())) - {"true", "false"}
+        self._values = self._values.union(*(_forms(value) for value in values if len(value) >= SHORTEST))
 
     def out_of(self, text: str) -> str:
         """Return a text without them.

@@ -67,7 +67,7 @@ def cores_of(master: str) -> int:
 
 @contextmanager
 def spark_session(
-    settings: Session, name: str, *, json: bool = False, stop: Event | None = None, kept: Sequence[int] = ()
+    settings: Session, name: str, *, json: bool = False, stop: Event | None = None, locks: Sequence[int] = ()
 ) -> Iterator[SparkSession]:
     """Start Spark, and stop it at the end.
 
@@ -84,7 +84,7 @@ def spark_session(
         Standard output is for machines: what Spark itself prints there (the console sink) goes to standard error.
     stop : threading.Event, optional
         Set when the command is to stop.
-    kept : sequence of int
+    locks : sequence of int
         Descriptors of locks that the Java process holds as long as it runs.
 
     Raises
@@ -101,7 +101,7 @@ def spark_session(
     handle, log = folder.new_log()
     try:
         spark = interruptible(
-            lambda: _started(settings, name, handle, json=json, kept=kept), stop or Event(), java.give_up
+            lambda: _started(settings, name, handle, json=json, locks=locks), stop or Event(), java.give_up
         )
     except Exception as error:
         folder.keep(log)
@@ -145,7 +145,7 @@ def _environment(settings: Session, folder: RunFolder) -> None:
     use_unzipped_home(settings.master, settings.conf, folder.path / "home")
 
 
-def _started(settings: Session, name: str, log: int, *, json: bool, kept: Sequence[int]) -> SparkSession:
+def _started(settings: Session, name: str, log: int, *, json: bool, locks: Sequence[int]) -> SparkSession:
     """Start Java and a session in it."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
@@ -156,7 +156,7 @@ def _started(settings: Session, name: str, log: int, *, json: bool, kept: Sequen
         folder.path,
         log,
         json=json,
-        kept=(folder.lock, *kept),
+        locks=(folder.lock, *locks),
     )
     builder = SparkSession.builder.appName(name).master(settings.master)
     for key, value in values.items():

@@ -192,7 +192,7 @@ def _results(sink: Sink, folder: Path) -> Iterator[tuple[Path, float]]:
     """Yield the plain files that are named as Spark's file sink names them, and when they were written."""
     pattern = re.compile(rf"part-\d{{5,}}-{UUID}[-.]c\d{{3,}}{ENDINGS[sink.format]}")
     if folder.is_dir():
-        yield from (found for found in _files(folder, len(sink.partition_by)) if pattern.fullmatch(found[0].name))
+        yield from (path for path in _files(folder, len(sink.partition_by)) if pattern.fullmatch(path[0].name))
 
 
 def _files(folder: Path, partitions: int) -> Iterator[tuple[Path, float]]:

@@ -74,12 +74,12 @@ def _of_schema(source: Source) -> list[str] | None:
         return None
     names = []
     for piece in _pieces(text):
-        found = PIECE.match(piece)
-        if found is None and piece.strip():
+        match = PIECE.match(piece)
+        if match is None and piece.strip():
             return None
-        kind = "" if found is None else found[2]
-        if found is None or not kind:
-            if found is not None and found.end() < len(piece.rstrip()):
+        kind = "" if match is None else match[2]
+        if match is None or not kind:
+            if match is not None and match.end() < len(piece.rstrip()):
                 return None  # written in some other way
             msg = (
                 f"sources.{source.name}.schema: {piece.strip()!r} is no column with its type; expected a schema in SQL "
@@ -88,11 +88,11 @@ def _of_schema(source: Source) -> list[str] | None:
             raise ConfigError(msg)
         hint = "" if kind.lower() in TYPES else nearest(kind.lower(), TYPES)
         if hint:
-            msg = f"sources.{source.name}.schema: Spark has no type {kind!r}, which column {found[1]} has.{hint}"
+            msg = f"sources.{source.name}.schema: Spark has no type {kind!r}, which column {match[1]} has.{hint}"
             raise ConfigError(msg)
         if kind.lower() not in TYPES:
             return None
-        name = found[1]
+        name = match[1]
         names.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
     return names
 

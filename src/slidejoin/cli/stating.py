@@ -39,7 +39,7 @@ Stores = Annotated[
 Strategy = Annotated[
     str | None, typer.Option(metavar="NAME", help="Another strategy of the new checkpoint; as it was by default.")
 ]
-Spread = Annotated[int | None, typer.Option(metavar="G", help="Its spread, beside --strategy; 1 by default.")]
+Spread = Annotated[int | None, typer.Option(metavar="G", help="Its spread, with --strategy; 1 by default.")]
 
 
 def state(
@@ -84,10 +84,10 @@ def state(
 
 
 def _check_options(
-    repartition: int | None, to: str | None, beside: dict[str, int | str | None], batch: int | None
+    repartition: int | None, to: str | None, options: dict[str, int | str | None], batch: int | None
 ) -> None:
     """Refuse options that do not go together."""
-    given = [f"--{name}" for name, value in beside.items() if value is not None]
+    given = [f"--{name}" for name, value in options.items() if value is not None]
     if (repartition is None) != (to is None):
         msg = f"{'--to' if repartition is None else '--repartition'} needs the other: --repartition N --to NEW"
         raise ConfigError(msg)
@@ -97,7 +97,7 @@ def _check_options(
     if repartition is not None and batch is not None:
         msg = "--batch shows an earlier version; a new checkpoint is made of the last one. Leave --batch out"
         raise ConfigError(msg)
-    if beside["spread"] is not None and beside["strategy"] is None:
+    if options["spread"] is not None and options["strategy"] is None:
         msg = "--spread is of another strategy: give --strategy NAME as well"
         raise ConfigError(msg)
 
@@ -118,7 +118,7 @@ def _what_next(info: CheckpointInfo) -> list[str]:
 
 
 def _settings(conf: list[str]) -> dict[str, str]:
-    found = {}
+    values = {}
     for setting in conf:
         key, equals, value = setting.partition("=")
         if not key or not equals:
@@ -126,9 +126,9 @@ def _settings(conf: list[str]) -> dict[str, str]:
             shown = HIDDEN if not key or is_secret(setting) else setting
             msg = f"--conf {shown}: expected KEY=VALUE"
             raise ConfigError(msg)
-        found[key] = value
-    SECRETS.add(found)
-    return found
+        values[key] = value
+    SECRETS.add(values)
+    return values
 
 
 def as_document(info: CheckpointInfo, size: int | None) -> dict[str, Any]:

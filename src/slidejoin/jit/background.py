@@ -74,11 +74,11 @@ class Background:
         import numba  # noqa: PLC0415 - loaded by now, but not by importing this
 
         imported = sorted(name for name in sys.modules if has_kernels(name))
-        kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
+        cache = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, this package
                 python_command(COMPILE, imported),
-                env=os.environ | kept,
+                env=os.environ | cache,
                 # Readers of the output of this process need not wait for the other one.
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -2,7 +2,7 @@
 
 Numba's own cache keeps the specializations of a function in numbered files and lists them in an index file. Two
 processes that compile at once may give one number to two of them (numba issue 4807), and a process that is killed
-between the two files leaves old code under a new entry. Kernels made by one factory function are told apart there by
+between the two files leaves old code under a new entry. Kernels made by one factory function are distinguished there by
 pickles of their closures, and a helper pickles to other bytes in every process: such kernels were compiled again in
 every process. Here any number of processes may compile into one folder: two that write the same name write the same
 contents.
@@ -81,10 +81,10 @@ class KernelCache(_Cache):  # type: ignore[misc]  # Numba is untyped
         code needs the runtime alone. Compiling a kernel registers it then.
         """
         rtsys.initialize(target_context)
-        found = self._files.load(self._index_key(sig, target_context.codegen()))
-        if found is not None:
+        stored = self._files.load(self._index_key(sig, target_context.codegen()))
+        if stored is not None:
             try:
-                return CompileResult._rebuild(target_context, *found)  # noqa: SLF001 - as Numba's own cache does
+                return CompileResult._rebuild(target_context, *stored)  # noqa: SLF001 - as Numba's own cache does
             except MemoryError:
                 raise
             except Exception:
@@ -189,11 +189,11 @@ def _reached(file: Path) -> set[Path]:
     """Return a file and those of the modules of this package that it imports, by whatever way."""
     while not file.is_file() and file != file.parent:
         file = file.parent  # in an archive
-    found, new = set[Path](), {file} if file.is_file() else set[Path]()
+    files, new = set[Path](), {file} if file.is_file() else set[Path]()
     while new:
-        found |= new
-        new = {other for one in new for other in _looked_at(one)[1]} - found
-    return found
+        files |= new
+        new = {other for one in new for other in _looked_at(one)[1]} - files
+    return files
 
 
 @cache

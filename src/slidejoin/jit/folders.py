@@ -3,7 +3,7 @@
 In this order, each with a part for every folder of sources:
 
 1. ``NUMBA_CACHE_DIR``, if it is set, and then no other;
-2. ``__pycache__`` beside the sources, where an image or an installation has them;
+2. ``__pycache__`` next to the sources, where an image or an installation has them;
 3. the user's cache folder, such as ``~/.cache/numba``;
 4. a folder that the program adds, as Spark's tasks do.
 
@@ -51,11 +51,11 @@ class KernelFolders:
 
     def path(self, sources: str, name: str) -> Path:
         """Return where the file of a kernel is, or would be written; `sources` is the folder of its module."""
-        found = self._of(sources)
-        for folder in found.read:
+        folders = self._of(sources)
+        for folder in folders.read:
             if (folder / name).is_file():
                 return folder / name
-        return (found.write or self._candidates(sources)[0]) / name
+        return (folders.write or self._candidates(sources)[0]) / name
 
     def readable(self, folder: Path, sources: str) -> bool:
         """Return whether files of a folder may be loaded."""
@@ -69,10 +69,10 @@ class KernelFolders:
         OSError
             If nothing can be written.
         """
-        found = self._of(sources)
-        if found.write is None:
-            raise OSError(found.why)
-        return found.write
+        folders = self._of(sources)
+        if folders.write is None:
+            raise OSError(folders.why)
+        return folders.write
 
     def cannot_save(self, why: object) -> None:
         """Say on standard error, once, that kernels are compiled for this process alone, and why."""
@@ -99,7 +99,7 @@ class KernelFolders:
                     folder.mkdir(exist_ok=True)
                 elif write is None:
                     make_own(folder)
-                # What the sources are to this process, compiled code beside them may be.
+                # What the sources are to this process, compiled code next to them may be.
                 fault = ("" if as_safe_as(folder, folder.parent) else "is not safe") if inside else fault_of(folder)
             except UntrustedFolderError as error:
                 faults.append(str(error))
@@ -123,9 +123,9 @@ class KernelFolders:
             roots = [Path(numba.config.CACHE_DIR)]
         else:
             roots = [Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)]
-        found = [root / part for root in (*roots, *self._added)]
-        beside = [] if numba.config.CACHE_DIR else [Path(sources) / "__pycache__"]
-        return beside + found
+        added = [root / part for root in (*roots, *self._added)]
+        own = [] if numba.config.CACHE_DIR else [Path(sources) / "__pycache__"]
+        return own + added
 
 
 KERNEL_FOLDERS = KernelFolders()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["KERNELS", "has_kernels", "of_joins"]
 
 KERNELS: list[tuple[Callable[..., Any], float]] = []
-"""All kernels so far and the seconds that each took to compile or to be found in the cache, see `warming`."""
+"""All kernels so far and the seconds that each took to compile or to load from the cache, see `warming`."""
 
 PACKAGE = __name__.partition(".")[0]
 FOLDERS = frozenset({"kernels", "vectors"})

@@ -60,7 +60,7 @@ class Warmed(NamedTuple):
 
 
 def warm_up(processes: int | None = None) -> list[Warmed]:
-    """Make every kernel ready, compiled and kept on disk, and return them in the order in which they were made.
+    """Make every kernel ready, compiled and stored on disk, and return them in the order in which they were made.
 
     Nothing is left to compile afterwards: the first push of a later process finds all kernels.
 
@@ -167,11 +167,11 @@ def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[s
     """Compile kernels in this process and in others; this one also does what the others have not done."""
     with TemporaryDirectory(prefix="slidejoin-warming-") as claims:
         command = python_command(HELPER, claims, *given)
-        kept = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
+        cache = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
         helpers = [
             subprocess.Popen(  # noqa: S603 - this interpreter, this package
                 command,
-                env=os.environ | kept,
+                env=os.environ | cache,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # a failed helper does no harm
@@ -182,10 +182,10 @@ def _share(missing: list[Any], processes: int, given: list[list[str]]) -> dict[s
         try:
             spent = _compile_unclaimed(missing, Path(claims), partial(_tell, missing))
             for helper in helpers:
-                told = _waited(helper, missing)
+                written = _waited(helper, missing)
                 _tell(missing)
                 if helper.returncode == 0:
-                    spent |= json.loads(told.splitlines()[-1])
+                    spent |= json.loads(written.splitlines()[-1])
         finally:
             for helper in helpers:
                 with helper:

@@ -221,7 +221,7 @@ class CompositeLayout:
         if self.drop or self.spread is not None:
             empty = lo > hi
             if lo.shape[0] > 1:
-                # Neighbours may share a place, and a row must not be found twice: all between the ends is compared.
+                # Neighbours may share a place, and a row must not match twice: all between the ends is compared.
                 lo = np.where(empty, INT64.max, lo).min(axis=0, keepdims=True)
                 hi = np.where(empty, INT64.min, hi).max(axis=0, keepdims=True)
                 empty = lo > hi

@@ -98,7 +98,7 @@ def explained_join_type(config: JoinSpec) -> list[str]:
         return []
     counted = isinstance(config.window, CountWindow)
     when = "when they have left the window" if counted else "when the watermark has passed their time plus length"
-    return [f"rows without a match: {' and '.join(sides)} ones, put out {when}, or by finish()"]
+    return [f"rows without a match: {' and '.join(sides)} ones, emitted {when}, or by finish()"]
 
 
 def explained_terms(
@@ -122,7 +122,7 @@ def explained_terms(
     closed_by
         Place of the term that closes the range that is indexed, None without one.
     """
-    first, *beside = (terms[place] for place in indexed)
+    first, *others_indexed = (terms[place] for place in indexed)
     others = [term for place, term in enumerate(terms) if place not in indexed and place != closed_by]
     lines = []
     if first.shape == "all":
@@ -131,7 +131,7 @@ def explained_terms(
         )
     else:
         lines.append(f"indexed: {_named(first, config)}")
-    lines += [f"indexed with it: {_named(term, config)}" for term in beside]
+    lines += [f"indexed with it: {_named(term, config)}" for term in others_indexed]
     if closed_by is not None:
         lines.append(
             f"closed by the longest interval of the window, and checked row by row: {_named(terms[closed_by], config)}"
@@ -146,7 +146,9 @@ def explained_terms(
     if bound.never:
         lines.append("a constant part of the predicate is never true: no pair can match")
         return Explained(lines, [])
-    warning = None if beside or closed_by is not None else _warning(config, first, others, checked=rest is not None)
+    warning = (
+        None if others_indexed or closed_by is not None else _warning(config, first, others, checked=rest is not None)
+    )
     return Explained(lines, [] if warning is None else [f"warning: {warning}"])
 
 

@@ -91,7 +91,7 @@ class LatestTerms(NamedTuple):
         """Return the columns that keys and values are, without filters and in a count window; None if they are not."""
         if self.scope is not None or len(self.equal) != 1 or any(plan.bound.filters_side(side) for side in SIDES):
             return None
-        found = []
+        both = []
         for term in (self.equal[0], self.near):
             left, right = term.beside("left"), term.beside("right")
             if left is None or right is None or left.shift.sign != 1:
@@ -99,8 +99,8 @@ class LatestTerms(NamedTuple):
             names: dict[Side, str] = {"left": left.column, "right": right.column}
             if not all(_as_held(plan.kept_schema(side).field(name).type) for side, name in names.items()):
                 return None
-            found.append((names, int(left.shift.lows[0]), int(left.shift.highs[0])))
-        (keys, *shift), (values, low, high) = found
+            both.append((names, int(left.shift.lows[0]), int(left.shift.highs[0])))
+        (keys, *shift), (values, low, high) = both
         return LatestColumns(keys, values, low, high) if shift == [0, 0] and low <= 0 and high <= 0 else None
 
 

@@ -80,8 +80,8 @@ class StoredColumns:
 
     def with_added(self, other: StoredColumns) -> StoredColumns:
         """Return these columns with those that are added for another predicate."""
-        kept = _with_added(self.kept, other.codes, other.values)
-        return replace(self, kept=kept, codes=self.codes | other.codes, values=self.values | other.values)
+        stored = _with_added(self.kept, other.codes, other.values)
+        return replace(self, kept=stored, codes=self.codes | other.codes, values=self.values | other.values)
 
     @staticmethod
     def of(
@@ -102,7 +102,7 @@ class StoredColumns:
             If a column that is needed cannot be held.
         """
         sides = {side: SIDES if config.self_join else (side,) for side in SIDES}
-        found: dict[Side, StoredColumns] = {}
+        columns: dict[Side, StoredColumns] = {}
         for side, schema in zip(SIDES, schemas, strict=True):
             needed = {name for one in sides[side] for name in (*layout.names(one), *bound.columns(one))}
             needed.update(name for one in sides[side] for name in (others or {}).get(one, ()))
@@ -117,10 +117,10 @@ class StoredColumns:
             saved = held_schema(pa.schema([schema.field(name) for name in names]))
             # Codes become texts again where these are plain bytes.
             spared = {name for name in codes.values() if name not in needed and is_text(saved.field(name).type)}
-            kept = pa.schema([field for field in saved if field.name not in spared])
+            stored = pa.schema([field for field in saved if field.name not in spared])
             values = {added: node for one in sides[side] for added, node in bound.values[one].items()}
-            found[side] = StoredColumns(schema, saved, _with_added(kept, codes, values), codes, values)
-        return found
+            columns[side] = StoredColumns(schema, saved, _with_added(stored, codes, values), codes, values)
+        return columns
 
 
 def _with_added(schema: pa.Schema, codes: Iterable[str], values: Mapping[str, Node]) -> pa.Schema:
@@ -296,7 +296,7 @@ class Plan:
         taken = (0,) if self.composite is None else self.composite.terms
         return next((place for place in range(len(self.terms)) if place not in taken), None)
 
-    def told(self, chosen: IndexTerms) -> str:
+    def explained_index(self, chosen: IndexTerms) -> str:
         """Return in a few words which index of which terms that is."""
         return explained_index(self.terms, chosen)
 
@@ -429,7 +429,7 @@ def make_plan(
     numbers : pair of str, optional
         Of a count window, the columns in which rows carry their numbers, see `CountScope`.
     coded : bool
-        Whether equal texts are found by codes, and filters read what their parts say of one row from columns; whoever
+        Whether equal texts are matched by codes, and filters read what their parts say of one row from columns; whoever
         takes rows then gives them both, see `StoredColumns`.
     scope : Scope, optional
         Another scope than that of the window: of a step of a join of many streams.
@@ -501,12 +501,12 @@ def _composite(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | N
     equal = tuple(place for place, term in enumerate(terms) if _shape(term) == "equality")
     # Those of fixed width first, as cells answer these; `<>` leaves nearly all rows of a group. Before them the one in
     # whose order rows are nearest.
-    beside = [
+    pairs = [
         (nearest is None or not nearest.orders(term), not _fixed(term), place)
         for place, term in enumerate(terms)
         if _shape(term) in shapes or (_fixed(term) and "fixed" in shapes)
     ]
-    chosen = min(beside)[-1] if equal and beside else None
+    chosen = min(pairs)[-1] if equal and pairs else None
     if len(equal) + (chosen is not None) < 2:  # noqa: PLR2004 - two are together
         return None
     return Composite(equal, all(terms[place].exact for place in equal), chosen)

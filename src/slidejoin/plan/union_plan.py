@@ -159,12 +159,12 @@ class _Splitting:
         )
 
     def _part(self, expr: Expr) -> _KnownPart:
-        found = self._parts.get(expr)
-        if found is None:
+        known = self._parts.get(expr)
+        if known is None:
             node = resolve_boolean(expr, self.schemas)
             of_both = ranged(node) if len(node.sides) > 1 else None
-            found = self._parts[expr] = _KnownPart(node, of_both, sum(1 for _ in walk(expr)))
-        return found
+            known = self._parts[expr] = _KnownPart(node, of_both, sum(1 for _ in walk(expr)))
+        return known
 
     def width(self, parts: Sequence[Expr]) -> int:
         """Return a number that is smaller, the more rows a branch is expected to find."""
@@ -177,13 +177,13 @@ class _Splitting:
             if self.left <= 0:
                 break
             rest = [part for part in parts if part != one]
-            found = self._branches_of(one, rest, most)
-            if found is None:
+            branches = self._branches_of(one, rest, most)
+            if branches is None:
                 continue
             # What OR is left in a branch may have branches in turn.
             every: list[list[Expr]] = []
-            for number, branch in enumerate(found):
-                every += self.branches(branch, most - len(every) - (len(found) - number - 1))
+            for number, branch in enumerate(branches):
+                every += self.branches(branch, most - len(every) - (len(branches) - number - 1))
             return every
         return [parts]
 
@@ -192,18 +192,18 @@ class _Splitting:
         disjuncts = self._disjuncts(one, most)
         if disjuncts is None:
             return None
-        found = [list(dict.fromkeys([*rest, *self.conjuncts(disjunct)])) for disjunct in disjuncts]
+        branches = [list(dict.fromkeys([*rest, *self.conjuncts(disjunct)])) for disjunct in disjuncts]
         terms = self.bound(rest).terms if rest else ()
         narrow = any(term.shape in NARROW for term in terms)
         before = {conjunct for term in terms for conjunct in term.conjuncts}
         gained: list[list[Expr]] = []
-        for number, branch in enumerate(found):
+        for number, branch in enumerate(branches):
             if self._gains(branch, before, narrow=narrow):
                 gained.append(branch)
                 continue
             if self.left <= 0:
                 return None
-            inner = self.branches(branch, most - len(gained) - (len(found) - number - 1))
+            inner = self.branches(branch, most - len(gained) - (len(branches) - number - 1))
             if not all(self._gains(each, before, narrow=narrow) for each in inner):
                 return None
             gained += inner
@@ -217,19 +217,19 @@ class _Splitting:
 
     def _disjuncts(self, one: Or, most: int) -> list[Expr] | None:
         """Return what OR consists of, ranges of the same keys together; None if these are too many."""
-        found: list[list[Expr]] = []
+        groups: list[list[Expr]] = []
         for part in _flat(one):
-            for group in found:
+            for group in groups:
                 if self.left <= 0:
                     return None
                 if self._same_keys(group[0], part) or self.bound([Or((*group, part))]).terms:
                     group.append(part)
                     break
             else:
-                found.append([part])
-                if len(found) > most:
+                groups.append([part])
+                if len(groups) > most:
                     return None
-        return [group[0] if len(group) == 1 else Or(tuple(group)) for group in found]
+        return [group[0] if len(group) == 1 else Or(tuple(group)) for group in groups]
 
     def _same_keys(self, one: Expr, two: Expr) -> bool:
         """Tell whether two comparisons are of the same keys, which is known without a look at the OR of them."""
@@ -308,9 +308,11 @@ class UnionPlan(Plan):
         """Return the index of all branches; which terms each answers, `branch_terms` tells."""
         return IndexTerms(algorithm, (), 0)
 
-    def told(self, chosen: IndexTerms) -> str:
+    def explained_index(self, chosen: IndexTerms) -> str:
         """Return in a few words which index of which terms each branch has."""
-        return "; ".join(part.told(self.branch_terms(number, chosen)) for number, part in enumerate(self.parts))
+        return "; ".join(
+            part.explained_index(self.branch_terms(number, chosen)) for number, part in enumerate(self.parts)
+        )
 
     @property
     def sealed_terms(self) -> IndexTerms:
@@ -408,7 +410,7 @@ class UnionPlan(Plan):
             *explained_join_type(config),
             *([] if self.rule is None else [f"output: {self.rule.label}"]),
             *([] if topology is None else [f"topology: {topology}"]),
-            f"index: one for each of {len(self.parts)} branches of OR; a pair that several find is put out once",
+            f"index: one for each of {len(self.parts)} branches of OR; a pair that several find is emitted once",
             *([] if seen is None else [f"measured: {seen}"]),
         ]
         for number, part in enumerate(self.parts):

@@ -282,7 +282,7 @@ right: Final = SideColumns("right")
 
 
 def lit(value: object) -> Expression:
-    """Return a constant as an expression; needed only where no column is beside it, or for NULL: ``lit(None)``.
+    """Return a constant as an expression; needed only where no column is next to it, or for NULL: ``lit(None)``.
 
     Raises
     ------
@@ -318,7 +318,7 @@ def function(name: str, *values: object) -> Expression:
 
 
 def case(*cases: tuple[Expression, object], otherwise: object = None) -> Expression:
-    """Return the value beside the first condition that is true, else `otherwise`; SQL's ``CASE WHEN``.
+    """Return the value next to the first condition that is true, else `otherwise`; SQL's ``CASE WHEN``.
 
     Raises
     ------

@@ -64,13 +64,13 @@ def array_of(values: NDArray[np.int64]) -> pa.Array[Any]:
 def empty_of(schema: pa.Schema) -> pa.Table:
     """Return a table without rows; ``schema.empty_table()`` would load pandas."""
     # Kept by the schema's identity: a push of one side needs three.
-    found = _empty.get(id(schema))
-    if found is None or found[0] is not schema:
+    known = _empty.get(id(schema))
+    if known is None or known[0] is not schema:
         if len(_empty) >= MOST_EMPTY:
             _empty.clear()
-        found = schema, pa.Table.from_arrays([_no_values(field.type) for field in schema], schema=schema)
-        _empty[id(schema)] = found
-    return found[1]
+        known = schema, pa.Table.from_arrays([_no_values(field.type) for field in schema], schema=schema)
+        _empty[id(schema)] = known
+    return known[1]
 
 
 _empty: dict[int, tuple[pa.Schema, pa.Table]] = {}

@@ -102,34 +102,34 @@ class Records(NamedTuple):
 
 def records_of(schema: pa.Schema) -> Records:
     """Return the record layout for a schema; other columns are stored in pieces of Arrow."""
-    found = []
+    columns = []
     for place, field in enumerate(schema):
         kind = field.type
         if pa.types.is_boolean(kind):
-            found.append(Fixed(field.name, place, kind, np.dtype(np.uint8), direct=False))
+            columns.append(Fixed(field.name, place, kind, np.dtype(np.uint8), direct=False))
         elif is_text(kind):
-            found.append(Fixed(field.name, place, kind, WORDS, direct=False, text=True))
+            columns.append(Fixed(field.name, place, kind, WORDS, direct=False, text=True))
         elif pa.types.is_primitive(kind) and kind.bit_width // 8 in GATHER:
             direct = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             dtype = np.dtype(kind.to_pandas_dtype()) if direct else np.dtype(f"u{kind.bit_width // 8}")
-            found.append(Fixed(field.name, place, kind, dtype, direct))
-    offsets, end = [0] * len(found), 0
+            columns.append(Fixed(field.name, place, kind, dtype, direct))
+    offsets, end = [0] * len(columns), 0
     # The widest first: then each lies at a multiple of its width.
-    for number in sorted(range(len(found)), key=lambda number: -found[number].dtype.itemsize):
+    for number in sorted(range(len(columns)), key=lambda number: -columns[number].dtype.itemsize):
         offsets[number] = end
-        end += found[number].dtype.itemsize
-    unit = min(8, max((column.dtype.itemsize for column in found), default=1))
+        end += columns[number].dtype.itemsize
+    unit = min(8, max((column.dtype.itemsize for column in columns), default=1))
     stride = -(-end // unit) * unit
     padding = -stride % LINE
     dtype = np.dtype(
         {
-            "names": [str(number) for number in range(len(found))],
-            "formats": [column.dtype for column in found],
+            "names": [str(number) for number in range(len(columns))],
+            "formats": [column.dtype for column in columns],
             "offsets": offsets,
             "itemsize": stride + (padding if stride > PADDED and padding <= PADDED else 0),
         }
     )
-    return Records(tuple(found), dtype, tuple(offsets))
+    return Records(tuple(columns), dtype, tuple(offsets))
 
 
 class Chunk:

@@ -1,9 +1,9 @@
 """The directory of records: the memory address of a row, by its ordinal.
 
 Ordinals are divided into units of ``2**shift`` rows, each in one chunk. A ring buffer has an address for every unit of
-the window, so a row is found by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
+the window, so a row is read by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
 One chunk that stays while thousands after it are freed (a row whose event time is far ahead) would make the ring as
-long as the stream: then chunks are found by binary search. The same holds where two chunks share a unit, which happens
+long as the stream: then chunks are looked up by binary search. The same holds where two chunks share a unit, which happens
 only with rows restored from a snapshot.
 """
 

@@ -112,11 +112,11 @@ class Located:
                 places
             ]
         array: pa.Array[Any] = column.chunk(0)  # type: ignore[assignment]  # the stubs are of pyarrow 20
-        found = row_bytes(array, places, entries=True)
+        sizes = row_bytes(array, places, entries=True)
         if self._decoded or not pa.types.is_dictionary(column.type):
-            return found
-        shared, every = int(array.dictionary.nbytes), int(found.sum())  # type: ignore[attr-defined]  # of dictionaries, by its type
-        return found if every <= shared else found * shared // every
+            return sizes
+        shared, every = int(array.dictionary.nbytes), int(sizes.sum())  # type: ignore[attr-defined]  # of dictionaries, by its type
+        return sizes if every <= shared else sizes * shared // every
 
     def rows(self, start: int, stop: int) -> pa.Table:
         """Return the rows start…stop-1 of them, in their order."""
@@ -136,9 +136,9 @@ class Located:
 
     def _fixed(self, name: str, numbers: NDArray[np.int64], ordinals: NDArray[np.int64]) -> pa.Array[Any] | None:
         """Read a column of fixed width by address; None if it is of another kind."""
-        found = [piece.column(name) for piece in self._pieces]
-        known = [column for column in found if column is not None]
-        if len(known) < len(found):
+        columns = [piece.column(name) for piece in self._pieces]
+        known = [column for column in columns if column is not None]
+        if len(known) < len(columns):
             return None
         kind = self._pieces[0].table.schema.field(name).type
         bases = self._bases[:-1]

@@ -265,10 +265,10 @@ class Payload:
                     self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
                 located = self._gather.locate(others, ordinals, decoded=decoded)
             if numbers:
-                found = self._directory.gather(numbers, ordinals)
+                gathered = self._directory.gather(numbers, ordinals)
                 held = [
                     InRecords(self._fixed[number], values, self._directory.marks(number, ordinals), size)
-                    for number, (values, size) in zip(numbers, found, strict=True)
+                    for number, (values, size) in zip(numbers, gathered, strict=True)
                 ]
         return Gathered(schema, ordinals.size, fixed, held, located)
 
@@ -282,8 +282,8 @@ class Payload:
 
     def _asked(self, names: Sequence[str]) -> WantedColumns:
         """Return the cached parameters of gathering these columns."""
-        found = self._known.get(key := tuple(names))
-        if found is None:
+        wanted = self._known.get(key := tuple(names))
+        if wanted is None:
             schema = pa.schema([self.schema.field(name) for name in names])
             others = [name for name in names if name not in self._number]
             numbers = [self._number[name] for name in names if name in self._number]
@@ -291,8 +291,8 @@ class Payload:
             width = sum(fixed_width(schema.field(name).type) for name in others)
             width += sum(column.dtype.itemsize for column in columns)
             fixed = sum(fixed_width(column.kind) for column in columns)
-            found = self._known[key] = WantedColumns(schema, others, numbers, fixed, width)
-        return found
+            wanted = self._known[key] = WantedColumns(schema, others, numbers, fixed, width)
+        return wanted
 
     @property
     def records(self) -> Records:
@@ -346,13 +346,13 @@ class Payload:
     @property
     def stretches(self) -> list[tuple[int, int]]:
         """First ordinal and number of rows of each stretch of consecutive ones, oldest first."""
-        found: list[tuple[int, int]] = []
+        stretches: list[tuple[int, int]] = []
         for chunk in self.chunks:
-            if found and sum(found[-1]) == chunk.base:
-                found[-1] = (found[-1][0], chunk.end - found[-1][0])
+            if stretches and sum(stretches[-1]) == chunk.base:
+                stretches[-1] = (stretches[-1][0], chunk.end - stretches[-1][0])
             elif chunk.base < chunk.end:
-                found.append((chunk.base, chunk.end - chunk.base))
-        return found
+                stretches.append((chunk.base, chunk.end - chunk.base))
+        return stretches
 
     def holds(self, ordinals: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell which rows are stored, by their ordinals (n,) int64."""
@@ -387,10 +387,10 @@ class Payload:
         """Drop the chunks, wherever they stand, whose rows are all older than this event time in ticks."""
         gone = [chunk for chunk in self.chunks if chunk.time_max is not None and chunk.time_max < oldest]
         if gone:
-            kept = [chunk for chunk in self.chunks if chunk.time_max is None or chunk.time_max >= oldest]
-            self._drop(gone, kept)
+            live = [chunk for chunk in self.chunks if chunk.time_max is None or chunk.time_max >= oldest]
+            self._drop(gone, live)
 
-    def _drop(self, gone: list[Chunk], kept: list[Chunk]) -> None:
+    def _drop(self, gone: list[Chunk], live: list[Chunk]) -> None:
         newest = self.chunks[-1]
         for chunk in gone:
             self.rows -= chunk.end - chunk.base
@@ -399,11 +399,11 @@ class Payload:
             if chunk is newest and chunk.end < chunk.limit:
                 # It is reused: the next rows need no other memory.
                 chunk.clear()
-                kept.append(chunk)
+                live.append(chunk)
             elif self._fixed and len(self._spare) < 2:  # noqa: PLR2004 - as many as one push may need at once
                 self._spare.append((chunk.rows, chunk.heap))
-        self.chunks, self._gather = kept, None
-        self._directory.dropped(kept)
+        self.chunks, self._gather = live, None
+        self._directory.dropped(live)
 
     def growth(self, table: pa.Table) -> int:
         """Return by how many bytes these rows make it grow."""

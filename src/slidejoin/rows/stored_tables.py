@@ -116,11 +116,11 @@ def int64s(column: pa.ChunkedArray[Any], least: int, most: int, what: str) -> ND
     if column.type != pa.int64() or column.null_count:
         msg = f"{what} should be whole numbers, got {column.null_count} NULLs among {len(column)} of {column.type}"
         raise StateError(msg)
-    found: NDArray[np.int64] = np.array(column, np.int64)
-    if found.size and (int(found.min()) < least or int(found.max()) > most):
-        msg = f"{what} should be from {least} to {most}, got {int(found.min())} to {int(found.max())}"
+    values: NDArray[np.int64] = np.array(column, np.int64)
+    if values.size and (int(values.min()) < least or int(values.max()) > most):
+        msg = f"{what} should be from {least} to {most}, got {int(values.min())} to {int(values.max())}"
         raise StateError(msg)
-    return found
+    return values
 
 
 def _check_scales(kind: pa.DataType, what: str) -> None:

@@ -89,8 +89,8 @@ def long_bytes(column: pa.ChunkedArray[Any]) -> int:
 
 def offsets_of(array: pa.Array[Any]) -> NDArray[np.int64]:
     """Return where the texts of an array of at least one begin, and where the last ends."""
-    kept = from_buffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
-    return kept[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    offsets = from_buffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
+    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
 def text_arrays(

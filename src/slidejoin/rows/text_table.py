@@ -91,18 +91,18 @@ class TextTable:
 
     def look_up(self, column: pa.ChunkedArray[Any], epoch: int) -> list[LookUp]:
         """Find the codes of those texts of a column that have one; several threads may do that at once."""
-        found = []
+        looked_up = []
         for chunk in column.chunks:
             one = LookUp(chunk)
             one.absent = find_texts(*one.texts, self._slots, self._heap, self._secrets, epoch, one.codes, one.missing)
-            found.append(one)
-        return found
+            looked_up.append(one)
+        return looked_up
 
-    def complete(self, found: Sequence[LookUp], epoch: int) -> pa.ChunkedArray[Any]:
+    def complete(self, looked_up: Sequence[LookUp], epoch: int) -> pa.ChunkedArray[Any]:
         """Give codes to the other texts, and return the codes of all."""
-        for one in found:
+        for one in looked_up:
             self._add(one, epoch)
-        return chunks_of([one.array() for one in found], pa.int64())
+        return chunks_of([one.array() for one in looked_up], pa.int64())
 
     def _add(self, one: LookUp, epoch: int) -> None:
         done = 0
@@ -151,15 +151,15 @@ class TextTable:
         taken[long, 1] += np.uint64(self._heap.ctypes.data)
         words = np.zeros((max(int(self._state[USED]), 1), 2), np.uint64)
         words[(taken[:, CODE] & np.uint64(LOW_32)).astype(np.int64) - 1] = taken[:, :2]
-        found: list[pa.Array[Any]] = []
+        chunks: list[pa.Array[Any]] = []
         for chunk in codes.chunks:
             valid = np.asarray(chunk.is_valid()).astype(np.uint8) if chunk.null_count else None
             own = words[np.asarray(chunk.fill_null(0) if chunk.null_count else chunk)]
             if valid is not None:
                 own[valid == 0] = 0
             texts = text_arrays(kind, own, None, valid)
-            found += texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
-        return chunks_of(found, kind)
+            chunks += texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
+        return chunks_of(chunks, kind)
 
 
 class LookUp:

@@ -158,8 +158,8 @@ def widths_of(table: pa.Table, *, entries: bool = False) -> Widths:
     for column in table.columns:
         if varies(column.type, entries=entries):
             parts = [row_bytes(chunk, np.arange(len(chunk)), entries=entries) for chunk in column.chunks]
-            found = np.concatenate([np.empty(0, np.int64), *parts])
-            varying = found if varying is None else varying + found
+            lengths = np.concatenate([np.empty(0, np.int64), *parts])
+            varying = lengths if varying is None else varying + lengths
     return Widths(table.num_rows, sum(fixed_width(field.type) for field in table.schema), varying)
 
 
@@ -242,17 +242,17 @@ def _between(
         offsets = _words(array, 1, f"i{PLACES[kind.id]}", len(array) + 1)
         begin, end = offsets[starts].astype(np.int64), offsets[ends].astype(np.int64)
         return end - begin if kind.id in TEXTS else _members(array.values, begin, end, entries=entries)  # type: ignore[attr-defined]  # of lists
-    found = np.zeros(starts.size, np.int64)
+    lengths = np.zeros(starts.size, np.int64)
     if _in_fields(kind):
         for number in range(kind.num_fields):
-            found += _between(array.field(number), starts, ends, entries=entries)  # type: ignore[attr-defined]  # of fields
+            lengths += _between(array.field(number), starts, ends, entries=entries)  # type: ignore[attr-defined]  # of fields
     elif bool((ends - starts == 1).all()):
-        found += _each(array, starts, entries=entries)
+        lengths += _each(array, starts, entries=entries)
     else:
         each = _each(array, np.arange(len(array)), entries=entries)
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(each)])
-        found += before[ends] - before[starts]
-    return found
+        lengths += before[ends] - before[starts]
+    return lengths
 
 
 def _members(

@@ -63,16 +63,16 @@ def fault_of(folder: Path) -> str:
 
 
 def _fault_at(place: Path, *, last: bool) -> str:
-    found = place.lstat()
-    if stat.S_ISLNK(found.st_mode) and last:
+    status = place.lstat()
+    if stat.S_ISLNK(status.st_mode) and last:
         return "is a link"
     if not hasattr(os, "geteuid"):  # Windows has other rights
         return ""
-    if found.st_uid not in _owners():
-        return f"belongs to user {found.st_uid}"
-    shared = found.st_mode & OTHERS or (found.st_mode & GROUP and found.st_gid and not _alone_in(found.st_gid))
-    replaceable = last or not found.st_mode & stat.S_ISVTX
-    return "can be written by other users" if shared and replaceable and not stat.S_ISLNK(found.st_mode) else ""
+    if status.st_uid not in _owners():
+        return f"belongs to user {status.st_uid}"
+    shared = status.st_mode & OTHERS or (status.st_mode & GROUP and status.st_gid and not _alone_in(status.st_gid))
+    replaceable = last or not status.st_mode & stat.S_ISVTX
+    return "can be written by other users" if shared and replaceable and not stat.S_ISLNK(status.st_mode) else ""
 
 
 @cache
@@ -94,12 +94,12 @@ def as_safe_as(folder: Path, other: Path) -> bool:
     """Return whether whoever can write to a folder can write to the other one, too; `folder` must be no link."""
     if not hasattr(os, "geteuid"):
         return True
-    found, beside = folder.lstat(), other.stat()
+    status, of_other = folder.lstat(), other.stat()
     writers = OTHERS | GROUP
     return (
-        stat.S_ISDIR(found.st_mode)
-        and found.st_uid in {*_owners(), beside.st_uid}
-        and not found.st_mode & writers & ~beside.st_mode
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid in {*_owners(), of_other.st_uid}
+        and not status.st_mode & writers & ~of_other.st_mode
     )
 
 

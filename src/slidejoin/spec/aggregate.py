@@ -51,8 +51,8 @@ class AggregateFunction(NamedTuple):
         if self.column is None:
             return None
         what = f"Aggregate {self.name}={f'{self.function}({self.column})'!r}: the column"
-        found = column_of_side(what, self.column, aliases[1], "right")
-        return found if found in names else found.rstrip()
+        column = column_of_side(what, self.column, aliases[1], "right")
+        return column if column in names else column.rstrip()
 
     def __str__(self) -> str:
         """Return it as it is written."""
@@ -63,7 +63,7 @@ class AggregateFunction(NamedTuple):
 class Aggregate:
     """Aggregates over the pairs of each left row, instead of the pairs.
 
-    Each left row is put out once, with aggregates over the right rows of its pairs, as it leaves its window. NULLs are
+    Each left row is emitted once, with aggregates over the right rows of its pairs, as it expires. NULLs are
     skipped. A row without a pair counts 0; its other aggregates are NULL.
 
     Parameters
@@ -128,14 +128,14 @@ def _read(name: str, text: object) -> AggregateFunction:
     if not isinstance(text, str):
         msg = f"Aggregate {name} must be text such as 'sum(r.qty)', got {shown(text)}"
         raise ArgumentTypeError(msg)
-    found = WRITTEN.fullmatch(text)
-    function = "" if found is None else found[1].lower()
+    match = WRITTEN.fullmatch(text)
+    function = "" if match is None else match[1].lower()
     known = next((one for one in FUNCTIONS if one == function), None)
-    if found is None or known is None:
+    if match is None or known is None:
         msg = f"Aggregate {name}={shown(text)} is none of {', '.join(FUNCTIONS)}; write 'count' or 'sum(r.qty)'."
         raise ArgumentError(msg + nearest(function, FUNCTIONS))
     # Spaces behind the name may be part of it, which only the schema tells.
-    column = None if found[2] is None else found[2].lstrip()
+    column = None if match[2] is None else match[2].lstrip()
     if known == "count" and (column is None or column.rstrip() == "*"):
         return AggregateFunction(name, known, None)
     if not column or column.rstrip() == "*":

@@ -32,7 +32,7 @@ Order: TypeAlias = Literal["probe", "strict", "none"]
 """``order=``: which order of the output is promised, of an embedded join."""
 
 Late: TypeAlias = Literal["drop", "emit"]
-"""``late=``: whether late rows are dropped, or kept for the caller."""
+"""``late=``: whether late rows are dropped, or stored for the caller."""
 
 StrategyName: TypeAlias = Literal["auto", "hash", "cell", "grid", "broadcast"]
 """``strategy=``: how rows are routed to buckets, on Spark."""

@@ -73,15 +73,15 @@ class JoinSpec:
 
     @property
     def deferred(self) -> bool:
-        """Whether a left row is put out once, as it leaves: its nearest matches, or the aggregates of all."""
+        """Whether a left row is emitted once, as it expires: its nearest matches, or the aggregates of all."""
         return self.keep is not None or self.aggregate is not None
 
     def read_of(self, side: Side) -> list[str]:
         """Return the columns of a side that nearest matches or aggregates read."""
         names = [] if self.keep is None else [self.keep.names(self.aliases)[side == "right"]]
         if self.aggregate is not None and side == "right":
-            found = [one.column_name(self.aliases) for one in self.aggregate.functions]
-            names += [name for name in found if name is not None]
+            columns = [one.column_name(self.aliases) for one in self.aggregate.functions]
+            names += [name for name in columns if name is not None]
         return names
 
     def shown(self) -> str:

@@ -171,7 +171,7 @@ def _check_streams(windows: object) -> dict[str, Window]:
     if not LEAST_STREAMS <= len(windows) <= MOST_STREAMS:
         msg = f"a MultiJoin has {LEAST_STREAMS} to {MOST_STREAMS} streams, got {len(windows)}; write {example}"
         raise ArgumentError(msg)
-    found: dict[str, Window] = {}
+    by_stream: dict[str, Window] = {}
     for name, window in windows.items():
         if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
             why = " is the name of an argument of push" if name in RESERVED else ""
@@ -184,16 +184,16 @@ def _check_streams(windows: object) -> dict[str, Window]:
             )
             raise ArgumentTypeError(msg)
         _check_alike(name, window)
-        found[name] = window
-    kinds = {type(window).__name__ for window in found.values()}
+        by_stream[name] = window
+    kinds = {type(window).__name__ for window in by_stream.values()}
     if len(kinds) > 1:
         msg = (
             "the windows of all streams are counted alike, in rows or in time; got "
-            + ", ".join(f"{name}: {window!r}" for name, window in found.items())
+            + ", ".join(f"{name}: {window!r}" for name, window in by_stream.items())
             + ". Give each stream a CountWindow, or each a TimeWindow"
         )
         raise ArgumentError(msg)
-    return found
+    return by_stream
 
 
 def _check_alike(name: str, window: Window) -> None:

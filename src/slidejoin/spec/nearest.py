@@ -25,7 +25,7 @@ class Nearest:
     """The nearest pairs of each left row: an as-of join.
 
     Of all pairs of a left row the first `k` stay: those with the smaller distance of the two columns, at the same
-    distance the right value that is not larger, then the right row that arrived later. They are put out together when
+    distance the right value that is not larger, then the right row that arrived later. They are emitted together when
     no later arrival can change them: as the left row leaves its window.
 
     Parameters

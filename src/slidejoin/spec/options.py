@@ -79,8 +79,8 @@ class BiSort(Options):
     buffer_size : int, optional
         Rows that collect in one small run, into which each push is merged, before that run is merged with older ones:
         the paper's B. With 1 every push is a run at once, and runs are merged by `fan_out` alone. Default: 1, but
-        where one comparison of whole numbers is all that is asked in a count window 4,096 for small pushes, 16,384 for
-        larger ones, for rows are put in order where the others lie then.
+        where one comparison of whole numbers is the whole predicate, in a count window 4,096 for small pushes, 16,384
+        for larger ones, for rows are put in order where the others lie then.
     fan_out : int, optional
         Neighbouring runs are merged while the older has fewer than so many times the newer's rows: the larger, the
         fewer runs a probe meets, and the more often a row is moved. Default: by what both cost, see

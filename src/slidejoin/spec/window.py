@@ -162,9 +162,9 @@ class CountWindow:
     Parameters
     ----------
     size : int, optional
-        Rows kept on both sides, at least 1.
+        Rows stored on both sides, at least 1.
     left, right : int, optional
-        Rows kept of each side, instead of `size`.
+        Rows stored of each side, instead of `size`.
     slide : int, default 1
         Rows leave in whole blocks of this many, once all rows of a block are outside. 1 is exact.
 
@@ -224,7 +224,7 @@ class CountWindow:
         return f"the last {sides}" + ("" if self.slide == 1 else f", which leave in blocks of {self.slide:,}")
 
     def size(self, side: Side) -> int:
-        """Rows kept of that side."""
+        """Rows stored of that side."""
         return self.left if side == "left" else self.right
 
     def capacity(self, side: Side) -> int | None:

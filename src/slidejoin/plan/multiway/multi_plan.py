@@ -196,14 +196,14 @@ def make_multi_plan(spec: MultiSpec, schemas: Sequence[pa.Schema]) -> MultiPlan:
         msg = BARE.sub("", QUOTED.sub(r"\1.\2", str(error)))
         raise PredicateError(msg) from None
     number_of = {stream: number for number, stream in enumerate(spec.streams)}
-    found = [
+    placed_parts = [
         (Conjunct(part, frozenset(number_of[stream] for stream in streams_of(part))), node)
         for part, node in parts
         if node.sides
     ]
     never = any(not node.sides and node.value is not True for _, node in parts)
     needed = _columns([spec.on])
-    kept = []
+    stored = []
     for number, (stream, schema) in enumerate(zip(spec.streams, schemas, strict=True)):
         wanted = {*layout.names(number), *needed.get(stream, ())}
         if scopes:
@@ -211,14 +211,14 @@ def make_multi_plan(spec: MultiSpec, schemas: Sequence[pa.Schema]) -> MultiPlan:
         # A batch needs a column to have a number of rows at all.
         names = [name for name in schema.names if name in wanted] or schema.names[:1]
         check_holdable(stream, schema, names)
-        kept.append(held_schema(pa.schema([schema.field(name) for name in names])))
+        stored.append(held_schema(pa.schema([schema.field(name) for name in names])))
     own = {
-        number: all_of(tuple(node for part, node in found if part.streams == {number}))
+        number: all_of(tuple(node for part, node in placed_parts if part.streams == {number}))
         for number in range(len(spec.streams))
-        if any(part.streams == {number} for part, _ in found)
+        if any(part.streams == {number} for part, _ in placed_parts)
     }
     plan = MultiPlan(
-        spec, tuple(schemas), tuple(part for part, _ in found), never, scopes, layout, tuple(kept), own
+        spec, tuple(schemas), tuple(part for part, _ in placed_parts), never, scopes, layout, tuple(stored), own
     )  # fmt: skip
     for number in plan.streams:
         plan.step(number, frozenset(plan.streams) - {number})  # whatever a step refuses is refused now
@@ -245,10 +245,10 @@ def _check_columns(spec: MultiSpec, schemas: Sequence[pa.Schema]) -> None:
 
 def _columns(exprs: Iterable[Expr]) -> dict[str, set[str]]:
     """Return the columns of each stream that expressions read."""
-    found: dict[str, set[str]] = {}
+    needed: dict[str, set[str]] = {}
     for expr in exprs:
         for node in walk(expr):
             if isinstance(node, Column):
                 stream, name = stream_and_name(node.name)
-                found.setdefault(stream, set()).add(name)
-    return found
+                needed.setdefault(stream, set()).add(name)
+    return needed

@@ -86,10 +86,10 @@ def format_duration(value: timedelta) -> str:
 
 
 def _clock(text: str) -> Fraction | None:
-    found = _CLOCK.fullmatch(text)
-    if found is None:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
         return None
-    sign, days, hours, minutes, seconds = found.groups()
+    sign, days, hours, minutes, seconds = match.groups()
     total = (
         Fraction(days or 0) * _FACTORS["day"]
         + Fraction(hours) * _FACTORS["hour"]
@@ -101,10 +101,10 @@ def _clock(text: str) -> Fraction | None:
 
 def _parts(text: str) -> Fraction:
     total, position = Fraction(0), 0
-    while found := _PART.match(text, position):
-        sign, number, unit = found.groups()
+    while match := _PART.match(text, position):
+        sign, number, unit = match.groups()
         total += Fraction(sign + number.rstrip(".")) * _factor(unit, text)
-        position = found.end()
+        position = match.end()
     if position == 0 or text[position:].strip():
         msg = (
             f"cannot read the duration {text!r}: write numbers with units, "

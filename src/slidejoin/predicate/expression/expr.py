@@ -41,7 +41,7 @@ class Column(Expr):
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Literal(Expr):
-    """A constant. A finite Python float is kept as the Decimal of its shortest text, so that 0.1 means 0.1.
+    """A constant. A finite Python float is stored as the Decimal of its shortest text, so that 0.1 means 0.1.
 
     A decimal literal that meets a float becomes the nearest double, which gives the same float back.
     """
@@ -108,7 +108,7 @@ class Compare(Expr):
 
 
 class Constants:
-    """The constants of a list, in the order in which they are written; equal ones are told apart as by `Literal`."""
+    """The constants of a list, in the order in which they are written; equal ones are distinct as by `Literal`."""
 
     __slots__ = ("__weakref__", "_digest", "values")
 

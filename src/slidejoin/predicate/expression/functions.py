@@ -127,7 +127,7 @@ CASTS = {
     "TIMESTAMPNTZ": "TIMESTAMP",
     "DATETIME": "TIMESTAMP",
 }
-"""What can stand behind AS in a cast, and how it is kept."""
+"""What can stand behind AS in a cast, and how it is written."""
 
 NAMES = tuple(name for name in FUNCTIONS if name not in {"case", "list", "like", "ilike", "||"})
 """Those that are called by their name; the others have a form of their own in SQL."""
@@ -137,7 +137,7 @@ _MOST_DIGITS, _USUAL_DIGITS = 38, 18
 
 
 def cast_target(text: str) -> str:
-    """Return the type of a cast in the one form in which it is kept.
+    """Return the type of a cast in its one form.
 
     Raises
     ------
@@ -149,9 +149,9 @@ def cast_target(text: str) -> str:
     >>> cast_target("numeric(10,2)")
     'DECIMAL(10, 2)'
     """
-    found = _CAST.fullmatch(text)
-    name = None if found is None else CASTS.get(found[1].upper())
-    if found is None or name is None or (found[2] is not None and name != "DECIMAL"):
+    match = _CAST.fullmatch(text)
+    name = None if match is None else CASTS.get(match[1].upper())
+    if match is None or name is None or (match[2] is not None and name != "DECIMAL"):
         known = ", ".join(dict.fromkeys(CASTS.values()))
         msg = (
             f"there is no cast to {text}; values can be cast to {known}. "
@@ -160,7 +160,7 @@ def cast_target(text: str) -> str:
         raise PredicateError(msg)
     if name != "DECIMAL":
         return name
-    digits, scale = int(found[2] or _USUAL_DIGITS), int(found[3] or (0 if found[2] else 3))
+    digits, scale = int(match[2] or _USUAL_DIGITS), int(match[3] or (0 if match[2] else 3))
     if not 1 <= digits <= _MOST_DIGITS or scale > digits:
         msg = f"{text} cannot be cast to: decimals have 1 to {_MOST_DIGITS} digits, and no more of them after the point"
         raise PredicateError(msg)

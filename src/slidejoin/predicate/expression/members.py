@@ -55,18 +55,18 @@ def gathered(parts: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """
     if len(parts) <= LONG and not any(isinstance(part, Member) for part in parts):
         return parts
-    found: list[Expr] = []
+    gathered_parts: list[Expr] = []
     row: list[Compare | Member] = []
     for part in parts:
         operand = _operand(part)
         if row and (operand is None or operand != _operand(row[0])):
-            found += _as_one(row)
+            gathered_parts += _as_one(row)
             row = []
         if operand is None:
-            found.append(part)
+            gathered_parts.append(part)
         elif isinstance(part, Compare | Member):
             row.append(part)
-    return (*found, *_as_one(row))
+    return (*gathered_parts, *_as_one(row))
 
 
 def written_out(expr: Expr) -> Expr:

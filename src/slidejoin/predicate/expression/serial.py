@@ -181,11 +181,11 @@ def _read_call(value: dict[str, Any]) -> Call:
 
 def _any_of(parts: tuple[Expr, ...]) -> Expr:
     try:
-        found = gathered(parts)
+        listed = gathered(parts)
     except PredicateError as error:
         msg = f"a stored 'or' is too long: {error}"
         raise StateError(msg) from None
-    return found[0] if len(found) == 1 else Or(found)
+    return listed[0] if len(listed) == 1 else Or(listed)
 
 
 def _read_member(value: dict[str, Any]) -> Expr:

@@ -69,8 +69,8 @@ class Shifted:
         values = source.in_steps(node, mine.step) if mine.step > 1 else key_values(mine, source)
         if values is None or values.data.dtype != np.int64:
             return None
-        found = ranges.between(values, own, intervals, ranges.Scale(its, may_squeeze=stored.may_squeeze))
-        return ranges.restrict(found, values.valid, n)
+        pieces = ranges.between(values, own, intervals, ranges.Scale(its, may_squeeze=stored.may_squeeze))
+        return ranges.restrict(pieces, values.valid, n)
 
 
 @dataclass(frozen=True)
@@ -126,19 +126,19 @@ class OpenEnded:
     def find(self, probe: Side, source: ColumnsBySide, n: int) -> ranges.Pieces:
         """Return the stored keys for each probe row, a single range each."""
         mine, stored = self.whole if probe == "left" else self.whole[::-1]
-        found = self._compared(probe, source, n)
+        pieces = self._compared(probe, source, n)
         lo, hi = (
             np.full(n, end, np.int64) if given is None else np.array(np.broadcast_to(given, (n,)))
-            for given, end in zip(found.pieces[0], (INT64_MIN, INT64_MAX), strict=True)
+            for given, end in zip(pieces.pieces[0], (INT64_MIN, INT64_MAX), strict=True)
         )
-        exact = found.exact
+        exact = pieces.exact
         integers = stored.space == "exact"  # which may lie at the ends of int64 themselves, so that pairs are rechecked
         if stored.absent is not None:
             nothing = lo > hi
             if stored.absent.open and nothing.any():
                 lo[nothing] = hi[nothing] = stored.absent.near
                 exact &= not integers
-            if stored.absent.kept and integers:
+            if stored.absent.stored and integers:
                 exact &= not ((lo if stored.absent.high else hi) == stored.absent.far).any()
         open_end = mine.absent is not None and mine.absent.open
         missing = is_null(mine, key_values(mine, source), source) if open_end else None

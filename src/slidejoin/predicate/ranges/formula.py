@@ -100,9 +100,9 @@ def formula(node: Node) -> Formula | None:  # noqa: PLR0911 - one case for each 
     if Kind.FLOAT not in kinds or (constant is not None and len(kinds) > 1):
         form = _difference(one, two)
         return None if form is None else _exact(node.op, form)
-    for arg, beside, op in ((one, two, node.op), (two, one, MIRRORED[node.op])):
+    for arg, bound, op in ((one, two, node.op), (two, one, MIRRORED[node.op])):
         if arg.op == "abs" and len(arg.args[0].sides) > 1:
-            return _absolute_double(op, arg.args[0], beside)
+            return _absolute_double(op, arg.args[0], bound)
     return _doubles(node)
 
 
@@ -129,8 +129,8 @@ def _exact_values(form: Form, values: set[Fraction]) -> Formula | None:
     """Return ``form IN (values)``; abs(D) is one of some values where D is one of these or of their negatives."""
     absolute = next((atom for atom in form[0] if len(atom.sides) > 1), None)
     if absolute is None:
-        found = of_values(form, values)
-        return None if found is None else Shifted(found)
+        exact_ones = of_values(form, values)
+        return None if exact_ones is None else Shifted(exact_ones)
     if len(form[0]) > 1 or absolute.op != "abs":
         return None
     inside, positive = linear_form(absolute.args[0]), {(value - form[1]) / form[0][absolute] for value in values}
@@ -223,8 +223,8 @@ def _hashes(node: Node, one: Node, two: Node) -> Formula | None:
 def _exact(op: str, form: Form) -> Formula | None:
     across = [atom for atom in form[0] if len(atom.sides) > 1]
     if not across:
-        found = of_difference(op, form)
-        return None if found is None else Shifted(found)
+        values = of_difference(op, form)
+        return None if values is None else Shifted(values)
     if len(across) > 1 or across[0].op != "abs":
         return None
     return _exact_absolute(op, form, across[0])
@@ -246,17 +246,19 @@ def _exact_absolute(op: str, form: Form, absolute: Node) -> Formula | None:
     return _by_sides(op, sides)
 
 
-def _absolute_double(op: str, inside: Node, beside: Node) -> Formula | None:
+def _absolute_double(op: str, inside: Node, operand: Node) -> Formula | None:
     negative = (
-        literal(-beside.value, beside.type, f"-{beside.text}")  # type: ignore[operator]  # a number
-        if beside.op == "literal"
-        else Node("negate", beside.type, (beside,), sides=beside.sides, reach=beside.reach, text=f"-({beside.text})")
+        literal(-operand.value, operand.type, f"-{operand.text}")  # type: ignore[operator]  # a number
+        if operand.op == "literal"
+        else Node(
+            "negate", operand.type, (operand,), sides=operand.sides, reach=operand.reach, text=f"-({operand.text})"
+        )
     )
 
     def sides(comparator: str) -> Formula | None:
         parts = [
             formula(Node(how, BOOLEAN, (inside, bound), sides=inside.sides | bound.sides))
-            for how, bound in ((comparator, beside), (MIRRORED[comparator], negative))
+            for how, bound in ((comparator, operand), (MIRRORED[comparator], negative))
         ]
         known = [part for part in parts if part is not None]
         return group(known, union=comparator[0] == ">") if len(known) == len(parts) else None
@@ -331,7 +333,7 @@ def settled(what: Formula, pair: KeyPair) -> Formula:
 def pair_of(whats: list[Formula], *, innermost: bool = False) -> KeyPair | None:
     """Return the largest, or the smallest, keys that all comparisons of formulas share; None if they share none.
 
-    The larger the keys, the fewer operations are left beside them.
+    The larger the keys, the fewer operations are left with them.
     """
     pair = []
     for place in (0, 1):

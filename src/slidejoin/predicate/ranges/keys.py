@@ -88,13 +88,13 @@ class Absent(NamedTuple):
         Whether ranges of this key are open upwards, as those of ``r.e`` are, or downwards, as those of ``l.x``.
     open : bool
         Whether NULL is an open end: it is stored beyond all values, in the ranges of all probes that have a value.
-    kept : bool
+    stored : bool
         Whether a probe whose NULL is an open end matches rows without a value too: these are stored at the other end.
     """
 
     high: bool
     open: bool
-    kept: bool
+    stored: bool
 
     @property
     def near(self) -> int:
@@ -195,8 +195,8 @@ def _step_of(column: Node) -> int:
     if column.type.kind is not Kind.DECIMAL or column.reach <= _HALF:
         return 1
     before_the_point = len(str(column.reach)) - 1 - column.type.scale
-    kept = max(_FRACTION, _WORD_DIGITS - before_the_point)
-    return int(10 ** max(column.type.scale - kept, 0))
+    digits = max(_FRACTION, _WORD_DIGITS - before_the_point)
+    return int(10 ** max(column.type.scale - digits, 0))
 
 
 def node_key(side: Side, space: Literal["float", "hash"], node: Node) -> Key:
@@ -264,9 +264,9 @@ def _with_absent(key: Key, absent: Absent, values: Values, source: ColumnsBySide
     nothing = ~values.valid
     missing = is_null(key, values, source)
     beyond = missing if absent.open and missing is not None else np.zeros_like(nothing)
-    beside = nothing & ~beyond if absent.kept else np.zeros_like(nothing)
-    valid = values.valid | beyond | beside
-    data = np.where(beyond, absent.near, np.where(beside, absent.far, data))
+    far = nothing & ~beyond if absent.stored else np.zeros_like(nothing)
+    valid = values.valid | beyond | far
+    data = np.where(beyond, absent.near, np.where(far, absent.far, data))
     return Keys(data, None if valid.all() else valid, same)
 
 

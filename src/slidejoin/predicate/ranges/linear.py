@@ -242,7 +242,7 @@ def combine(sets: list[tuple[Interval, ...]], *, union: bool) -> tuple[Interval,
     """
     if union:
         return _tidy([interval for one in sets for interval in one])
-    while len(sets) > 1:  # by halves: many small ones grow together
+    while len(sets) > 1:  # two at a time: many small ones grow together
         pairs = zip_longest(sets[::2], sets[1::2])
         sets = [one if two is None else _tidy(_crossed(one, two)) for one, two in pairs]
     return sets[0]

@@ -53,8 +53,8 @@ class Monotone:
             return integers_beside(op, evaluate(self.node.args[1 if first else 0], source), scale, n)
         programs = self._programs[stored]
         if key.space == "float":
-            found = programs[0].ranges(source, n)
-            return ranges.Pieces([(found.lo[0], found.hi[0])], found.exact)
+            part = programs[0].ranges(source, n)
+            return ranges.Pieces([(part.lo[0], part.hi[0])], part.exact)
         both = _of_integers(programs[0], core, scale, source, n)
         for program in programs[1:]:
             both = ranges.intersect(both, _of_integers(program, core, scale, source, n), n)
@@ -88,9 +88,9 @@ class Monotone:
 
 def _of_integers(program: Program, core: Node, scale: ranges.Scale, source: ColumnsBySide, n: int) -> ranges.Pieces:
     """Return keys of whole numbers, of which those beyond 2**53 may be too many, from a program for one end."""
-    found = program.ranges(source, n)
-    exact, some, top = found.exact, found.lo[0] <= found.hi[0], program.has("TOP")
-    keys = found.hi[0] if top else found.lo[0]
+    part = program.ranges(source, n)
+    exact, some, top = part.exact, part.lo[0] <= part.hi[0], program.has("TOP")
+    keys = part.hi[0] if top else part.lo[0]
     end = floats.from_keys(keys)
     # A whole number between two doubles is rounded with the first operation: it may lie on either side of the end.
     # The end itself may be a double farther out than the farthest whole number.
@@ -106,22 +106,22 @@ def _of_integers(program: Program, core: Node, scale: ranges.Scale, source: Colu
 
 def cores_of(node: Node, side: Side) -> list[Node]:
     """Return the subtrees that hold the columns of `side` and nothing else, and that can be freed, outermost first."""
-    found = []
+    nodes = []
     while True:
         if node.sides == {side}:
-            found.append(node)
+            nodes.append(node)
         if node.type.kind is not Kind.FLOAT or node.op not in {"+", "-", "*", "/", "negate"}:
             break
         holders = [arg for arg in node.args if side in arg.sides]
         if len(holders) != 1:
             break
-        beside = node.args[1 if holders[0] is node.args[0] else 0] if len(node.args) == 2 else None  # noqa: PLR2004
-        if node.op in {"*", "/"} and (beside is None or not constant_of(beside)):
+        operand = node.args[1 if holders[0] is node.args[0] else 0] if len(node.args) == 2 else None  # noqa: PLR2004
+        if node.op in {"*", "/"} and (operand is None or not constant_of(operand)):
             break
         if node.op == "/" and holders[0] is node.args[1]:
             break
         node = holders[0]
-    return found if node.sides == {side} and node.type.kind in {Kind.INT, Kind.FLOAT} else []
+    return nodes if node.sides == {side} and node.type.kind in {Kind.INT, Kind.FLOAT} else []
 
 
 def estimated(atom: Shifted | Separable | Monotone, pair: KeyPair) -> tuple[str, Fraction, Fraction] | None:

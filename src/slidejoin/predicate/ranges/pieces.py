@@ -50,32 +50,32 @@ class Pieces:
     exact: bool = True
 
 
-def apart(found: Pieces, n: int) -> Pieces:
+def apart(these: Pieces, n: int) -> Pieces:
     """Join pieces that meet at an end of int64 because keys were clipped to it."""
-    if found.exact or len(found.pieces) == 1:
-        return found
-    return _tidy(found.pieces, len(found.pieces), n, kept=False)
+    if these.exact or len(these.pieces) == 1:
+        return these
+    return _tidy(these.pieces, len(these.pieces), n, exact=False)
 
 
-def restrict(found: Pieces, valid: NDArray[np.bool_] | None, n: int) -> Pieces:
+def restrict(these: Pieces, valid: NDArray[np.bool_] | None, n: int) -> Pieces:
     """Make the pieces of unknown probes empty."""
     if valid is None:
-        return found
+        return these
     pieces: list[Piece] = []
-    for lo, hi in found.pieces:
+    for lo, hi in these.pieces:
         low = np.where(valid, INT64_MIN if lo is None else lo, 1)
         high = np.where(valid, INT64_MAX if hi is None else hi, 0)
         pieces.append((across(low, (n,)), across(high, (n,))))
-    return Pieces(pieces, found.exact)
+    return Pieces(pieces, these.exact)
 
 
 def intersect(one: Pieces, two: Pieces, n: int) -> Pieces:
     """Return the intersection."""
     crossed = [(_pick(np.maximum, a[0], b[0]), _pick(np.minimum, a[1], b[1])) for a in one.pieces for b in two.pieces]
-    kept = one.exact and two.exact
+    exact = one.exact and two.exact
     if len(crossed) == 1:
-        return Pieces(crossed, kept)
-    return _tidy(crossed, len(one.pieces) + len(two.pieces) - 1, n, kept=kept)
+        return Pieces(crossed, exact)
+    return _tidy(crossed, len(one.pieces) + len(two.pieces) - 1, n, exact=exact)
 
 
 def _pick(
@@ -92,7 +92,7 @@ def unite(one: Pieces, two: Pieces, n: int, most: int) -> Pieces:
 
     Beyond `most` pieces the last ones are joined across their gaps.
     """
-    return _tidy([*one.pieces, *two.pieces], most, n, kept=one.exact and two.exact)
+    return _tidy([*one.pieces, *two.pieces], most, n, exact=one.exact and two.exact)
 
 
 def _stack(pieces: list[Piece], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -103,10 +103,10 @@ def _stack(pieces: list[Piece], n: int) -> tuple[NDArray[np.int64], NDArray[np.i
     return lo, hi
 
 
-def _tidy(pieces: list[Piece], most: int, n: int, *, kept: bool) -> Pieces:
+def _tidy(pieces: list[Piece], most: int, n: int, *, exact: bool) -> Pieces:
     lo, hi = _stack(pieces, n)
     _kernel()(lo, hi, True, most)  # noqa: FBT003 - a kernel takes no names
-    return Pieces(list(zip(lo[:most], hi[:most], strict=True)), kept)
+    return Pieces(list(zip(lo[:most], hi[:most], strict=True)), exact)
 
 
 @cache
@@ -116,13 +116,13 @@ def _kernel() -> Callable[..., None]:
     return tidy_pieces
 
 
-def finish(found: Pieces, n: int) -> Ranges:
+def finish(these: Pieces, n: int) -> Ranges:
     """Return the pieces as the arrays that an index takes."""
-    lo, hi = _stack(found.pieces, n)
+    lo, hi = _stack(these.pieces, n)
     empty = lo > hi
     if empty.any():
         if len(lo) > 1:
             _kernel()(lo, hi, False, len(lo))  # noqa: FBT003 - as above
         else:
             lo[empty], hi[empty] = 1, 0
-    return Ranges(lo, hi, found.exact)
+    return Ranges(lo, hi, these.exact)

@@ -1,8 +1,8 @@
 """Comparisons of doubles as programs that compute the exact bounds of a probe's range, see `predicate.kernels.ends`.
 
 Rounding keeps the order, so ``l.x + 0.1 <= r.x`` as written holds for all l.x up to some double, and that double is
-found by inverting one operation after the other. Every bound is brought into one form: ``sign * key``, after increasing
-operations, is at most a bound.
+computed by inverting one operation after the other. Every bound is brought into one form: ``sign * key``, after
+increasing operations, is at most a bound.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class Draft:
         inner = node.args[0 if first else 1]
         if node.op == "negate":
             return -sign, inner
-        beside = node.args[1 if first else 0]
-        constant = constant_of(beside)
+        operand = node.args[1 if first else 0]
+        constant = constant_of(operand)
         if node.op in {"*", "/"}:
             assert constant is not None  # noqa: S101 - else the node would be the core
             self._do("UNTIMES" if node.op == "*" else "UNOVER", abs(constant))
@@ -179,7 +179,7 @@ class Draft:
             self._do("UNPLUS", by * constant)
         else:
             # Rounded so that the range becomes larger, not smaller.
-            self._do("UNPLUS_INPUT", by, self._input(beside, "down" if by > 0 else "up"))
+            self._do("UNPLUS_INPUT", by, self._input(operand, "down" if by > 0 else "up"))
         return -sign if node.op == "-" and not first else sign, inner
 
     def _value(self, node: Node, way: FusedPath) -> None:

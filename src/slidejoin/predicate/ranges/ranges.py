@@ -117,9 +117,9 @@ def _between(probe: Values, factor: int, intervals: tuple[Interval, ...], scale:
             low, high = (None if high is None else -high), (None if low is None else -low)
         lower = None if low is None else _shift(base, low)
         upper = None if high is None else _shift(base, high)
-        piece, kept = _quotient(lower, upper, scale)
+        piece, piece_exact = _quotient(lower, upper, scale)
         pieces.append(piece)
-        all_exact &= kept
+        all_exact &= piece_exact
     return apart(Pieces(pieces, all_exact), len(probe.data))
 
 
@@ -221,9 +221,9 @@ def _double_bounds(op: str, below: NDArray[Any], above: NDArray[Any], scale: Sca
         upper = None if high is None else _shift(Values(high), shift)
         if scale.factor < 0:
             lower, upper = (None if end is None else exact.negate(end) for end in (upper, lower))
-        piece, kept = _quotient(lower, upper, scale)
+        piece, piece_exact = _quotient(lower, upper, scale)
         pieces.append(piece)
-        all_exact &= kept
+        all_exact &= piece_exact
     return apart(Pieces(pieces, all_exact), len(below))
 
 

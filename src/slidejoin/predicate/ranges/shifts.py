@@ -55,8 +55,8 @@ class Shift:
 
     def ranges(self, probe: Side, columns: Mapping[str, Column]) -> Ranges | None:
         """Return the ranges of each probe, None if a value is too large for the fast path."""
-        found = _integers(self.node, probe, columns, self.step)
-        return None if found is None else self.around(*found)
+        values = _integers(self.node, probe, columns, self.step)
+        return None if values is None else self.around(*values)
 
     def around(self, data: NDArray[np.int64], valid: NDArray[np.bool_] | None = None) -> Ranges | None:
         """Return the ranges of probes with these values, (n,), as `ranges` does."""
@@ -65,8 +65,8 @@ class Shift:
             return Ranges(*ends, exact=True)
         shape = self.lows.size, data.size
         lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        kept = _shifting().shift_ends(data, self.sign, self.lows, self.highs, lo, hi)
-        return _known(lo, hi, valid) if kept else None
+        fits = _shifting().shift_ends(data, self.sign, self.lows, self.highs, lo, hi)
+        return _known(lo, hi, valid) if fits else None
 
     def _unmoved(self, data: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Return the ends, (1, n) each, where each is the value itself or open, as of an equality; None elsewhere."""
@@ -98,14 +98,14 @@ class ShiftUnion:
 
     def ranges(self, probe: Side, columns: Mapping[str, Column]) -> Ranges | None:
         """Return the ranges of each probe, None if a value is too large for the fast path."""
-        found = _integers(self.node, probe, columns)
-        if found is None:
+        values = _integers(self.node, probe, columns)
+        if values is None:
             return None
-        data, valid = found
+        data, valid = values
         shape = self.lows.size, data.size
         lo, hi = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        kept = _shifting().unite_ends(data, self.signs, self.lows, self.highs, lo, hi)
-        return _known(lo, hi, valid) if kept else None
+        fits = _shifting().unite_ends(data, self.signs, self.lows, self.highs, lo, hi)
+        return _known(lo, hi, valid) if fits else None
 
 
 def _integers(

@@ -122,7 +122,7 @@ class RangeTerm:
                 self._programs[other(key.side)] = program
 
     def _union(self, probe: Side) -> ShiftUnion | None:
-        """Return how all ranges of a probe are found at once, where any of some comparisons is enough."""
+        """Return how all ranges of a probe are computed at once, where any of some comparisons is enough."""
         what = self.what
         if not isinstance(what, Group) or not what.union:
             return None
@@ -162,8 +162,8 @@ class RangeTerm:
         with np.errstate(all="ignore"):
             if program is not None:
                 return program.ranges(ColumnsBySide({probe_side: columns}), n)
-            found = self._find(self.what, probe_side, ColumnsBySide({probe_side: columns}), n)
-            return ranges.finish(found, n)
+            pieces = self._find(self.what, probe_side, ColumnsBySide({probe_side: columns}), n)
+            return ranges.finish(pieces, n)
 
     def ranges_of_keys(self, probe_side: Side, keys: NDArray[np.int64]) -> Ranges | None:
         """Return what `ranges` does from the probes' own keys, (n,), as `key` gave them: None if it takes more."""
@@ -174,11 +174,11 @@ class RangeTerm:
         if not isinstance(what, Group):
             assert not isinstance(what, Choice)  # noqa: S101 - its pair is settled
             return what.find(probe, source, n)
-        found = self._find(what.parts[0], probe, source, n)
+        pieces = self._find(what.parts[0], probe, source, n)
         for part in what.parts[1:]:
             more = self._find(part, probe, source, n)
-            found = ranges.unite(found, more, n, MOST_PIECES) if what.union else ranges.intersect(found, more, n)
-        return found
+            pieces = ranges.unite(pieces, more, n, MOST_PIECES) if what.union else ranges.intersect(pieces, more, n)
+        return pieces
 
     def beside(self, probe_side: Side) -> Beside | None:
         """Return how ranges follow from a probe's own key, where that is a column as it is; None if they do not."""
@@ -189,12 +189,12 @@ class RangeTerm:
 
     def around(self, probe_side: Side) -> Around | None:
         """Return how ranges lie around a probe's own key, where that is a column as it is; None if they do not."""
-        beside = self.beside(probe_side)
-        if beside is None or beside.shift.sign != 1 or beside.shift.lows.size != 1:
+        shifted = self.beside(probe_side)
+        if shifted is None or shifted.shift.sign != 1 or shifted.shift.lows.size != 1:
             return None
-        low, high = int(beside.shift.lows[0]), int(beside.shift.highs[0])
+        low, high = int(shifted.shift.lows[0]), int(shifted.shift.highs[0])
         near = -CALM <= low <= 0 <= high <= CALM
-        return Around(beside.column, -low, high, beside.meaning, beside.shift.step) if near else None
+        return Around(shifted.column, -low, high, shifted.meaning, shifted.shift.step) if near else None
 
     @property
     def band_width(self) -> float | int | None:
@@ -232,9 +232,9 @@ class RangeTerm:
         if side == "left":
             keys = self.key("left", columns)
             return Keys(mix(np.ascontiguousarray(keys.values)), keys.valid, keys.exact)
-        found = self.ranges("right", columns)
-        some = found.lo[0] <= found.hi[0]
-        return Keys(mix(found.lo[0]), None if some.all() else some, found.exact)
+        single = self.ranges("right", columns)
+        some = single.lo[0] <= single.hi[0]
+        return Keys(mix(single.lo[0]), None if some.all() else some, single.exact)
 
 
 def make_terms(conditions: list[tuple[Expr, Node]]) -> tuple[tuple[RangeTerm, ...], list[tuple[Expr, Node]]]:
@@ -242,11 +242,11 @@ def make_terms(conditions: list[tuple[Expr, Node]]) -> tuple[tuple[RangeTerm, ..
     rest: list[tuple[Expr, Node]] = []
     members: list[tuple[Expr, tuple[KeyPair, Formula]]] = []
     for condition, node in conditions:
-        found = ranged(node)
-        if found is None:
+        of_node = ranged(node)
+        if of_node is None:
             rest.append((condition, node))
         else:
-            members.append((condition, found))
+            members.append((condition, of_node))
     return terms_of(members), rest
 
 
@@ -298,9 +298,9 @@ def _crossable(what: Formula) -> tuple[Formula, bool]:
     """
     if not isinstance(what, Group):
         return what, True
-    found = [_crossable(part) for part in what.parts]
-    whole = all(same for _, same in found)
-    parts = [part for part, _ in found]
+    crossed = [_crossable(part) for part in what.parts]
+    whole = all(same for _, same in crossed)
+    parts = [part for part, _ in crossed]
     if not what.union:
         by_count = sorted(parts, key=lambda part: _count(part)[0])
         pieces, parts = _count(by_count[0])[0], by_count[:1]
@@ -311,7 +311,7 @@ def _crossable(what: Formula) -> tuple[Formula, bool]:
                 break
             pieces, parts = pieces + more - 1, [*parts, part]
         if len(parts) == len(what.parts):
-            parts = [part for part, _ in found]
+            parts = [part for part, _ in crossed]
     return parts[0] if len(parts) == 1 else Group(what.union, tuple(parts)), whole
 
 

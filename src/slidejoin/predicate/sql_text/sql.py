@@ -2,7 +2,7 @@
 
 Import this module only where SQL text has been given, since importing sqlglot takes a moment.
 
-Names: a column is always written with the alias of its side. Column names are kept as written; an alias is matched
+Names: a column is always written with the alias of its side. Column names stay as written; an alias is matched
 exactly first, then regardless of case unless it is quoted. Constants: ``0.1`` and ``1e5`` are exact decimals, a
 TIMESTAMP with an offset is an instant, an INTERVAL has a fixed length.
 """
@@ -181,10 +181,10 @@ class _Reader:
                 return self._call(tree)
 
     def _call(self, tree: exp.Expr) -> Expr:
-        found = called(tree)
-        if found is None:
+        call = called(tree)
+        if call is None:
             raise PredicateError(refusal(tree))
-        name, values = found
+        name, values = call
         made = build.call(name, [self.read(value) for value in values])
         return build.negation(made) if tree.args.get("negate") else made
 

@@ -72,10 +72,10 @@ class ColumnsBySide:
     def column(self, node: Node) -> Values:
         """Return the values of a column node."""
         side, name = key = column_of(node)
-        found = self._loaded.get(key)
-        if found is None:
-            found = self._loaded[key] = values_of(self._columns[side], name, node.type)
-        return found
+        values = self._loaded.get(key)
+        if values is None:
+            values = self._loaded[key] = values_of(self._columns[side], name, node.type)
+        return values
 
     def biased(self, node: Node) -> Values:
         """Return an unsigned 64-bit column as ``value - 2**63``."""
@@ -226,8 +226,8 @@ def _compare_bytes(op: str, one: Values, two: Values) -> NDArray[np.bool_]:
     n = rows_of_all([one, two])
     left, right = spread(one.data, n), spread(two.data, n)
     result = pc.fill_null(_COMPARE_BYTES[op](left, right), False)  # noqa: FBT003  Arrow's signature
-    found: NDArray[np.bool_] = result.to_numpy(zero_copy_only=False)
-    return found
+    bools: NDArray[np.bool_] = result.to_numpy(zero_copy_only=False)
+    return bools
 
 
 def _same(node: Node, one: Values, two: Values) -> Values:

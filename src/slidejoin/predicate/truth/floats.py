@@ -110,7 +110,7 @@ def _one_rounding(op: str, one: int | float, two: int | float) -> float:  # noqa
     """Round ``one op two`` once; either may be a Python int of any size."""
     if one == 0 and two != 0 and isinstance(one, int) and isinstance(two, int):
         return 0.0
-    # beside an infinity, NaN or a factor 0 only the sign of an integer counts
+    # next to an infinity, NaN or a factor 0 only the sign of an integer counts
     signs = [number if isinstance(number, float) else float((number > 0) - (number < 0)) for number in (one, two)]
     if not all(map(math.isfinite, signs)) or (op in {"*", "/"} and 0 in signs):
         with np.errstate(all="ignore"):

@@ -1,6 +1,6 @@
 """Long lists of constants as sets: sorted arrays of numbers, hash sets of texts.
 
-A value is found in them in the time that the logarithm of their length takes, or at once.
+A value is looked up in them in the time that the logarithm of their length takes, or at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MemberSet:
     members
         Unscaled ints in the values' scale, doubles, or bytes; without NULL and NaN.
     unknown
-        Whether NULL or NaN is one of the constants, so that what is not found is unknown.
+        Whether NULL or NaN is one of the constants, so that a value that is not among them is unknown.
     """
 
     digest: bytes
@@ -87,20 +87,20 @@ def _in_order(data: NDArray[Any], members: NDArray[Any]) -> NDArray[np.bool_]:
     if not members.size:
         return np.zeros(len(data), np.bool_)
     places = np.searchsorted(members, data)
-    found: NDArray[np.bool_] = members[np.minimum(places, members.size - 1)] == data
-    return found
+    result: NDArray[np.bool_] = members[np.minimum(places, members.size - 1)] == data
+    return result
 
 
 def evaluate_member(members: MemberSet, kind: Kind, values: Values) -> Values:
     """Return where values of a kind equal one of the members, in three-valued logic."""
-    found, valid = members.has(values.data, kind), values.valid
+    result, valid = members.has(values.data, kind), values.valid
     if kind is Kind.FLOAT:
         nan = np.isnan(values.data)
         if nan.any():
             valid = ~nan if valid is None else valid & ~nan
     if valid is not None:
-        found = found & valid
-    return Values(found, found if members.unknown else valid)
+        result = result & valid
+    return Values(result, result if members.unknown else valid)
 
 
 def is_unknown(value: Scalar) -> bool:
@@ -110,13 +110,13 @@ def is_unknown(value: Scalar) -> bool:
 
 def unscaled_set(constants: Iterable[tuple[int, int]], scale: int) -> set[int]:
     """Return exact constants, each an unscaled int and its scale, as ints of one scale, where they are whole."""
-    found = set()
+    unscaled = set()
     for value, own in constants:
         if own <= scale:
-            found.add(value * 10 ** (scale - own))
+            unscaled.add(value * 10 ** (scale - own))
         elif value % 10 ** (own - scale) == 0:
-            found.add(value // 10 ** (own - scale))
-    return found
+            unscaled.add(value // 10 ** (own - scale))
+    return unscaled
 
 
 def double_of(value: Scalar) -> float | None:

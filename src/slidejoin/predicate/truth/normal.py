@@ -143,29 +143,29 @@ def _is_condition(expr: Expr) -> bool:
 
 def _any_of(expr: Or, floating: Callable[[Expr], bool]) -> list[Expr]:
     """Return the conjuncts of OR: null-safe equalities, and what is common to all of its parts."""
-    parts, found = [dict.fromkeys(_all_of(part, floating)) for part in _flat(expr)], []
+    parts, common_parts = [dict.fromkeys(_all_of(part, floating)) for part in _flat(expr)], []
     while True:
         common = [part for part in parts[0] if all(part in other for other in parts[1:])]
         left = [{part: None for part in other if part not in common} for other in parts]
-        found += common
+        common_parts += common
         if not all(left):
-            return found  # p OR (p AND q) is p
+            return common_parts  # p OR (p AND q) is p
         # Where two became one, or a part is left that is OR itself, what others have may be more.
         parts = _spread(_null_safe(left, floating), floating)
         if parts == left:
             break
     either = list(dict.fromkeys(map(_whole, parts)))
-    return [*found, *(_parts(either[0]) if len(either) == 1 else [Or(tuple(either))])]
+    return [*common_parts, *(_parts(either[0]) if len(either) == 1 else [Or(tuple(either))])]
 
 
 def _spread(parts: list[dict[Expr, None]], floating: Callable[[Expr], bool]) -> list[dict[Expr, None]]:
     """Return the parts of OR, each as its conjuncts, with those of a part that is OR instead of that."""
-    found = []
+    alternatives = []
     for part in parts:
         (only, *rest) = part
         inner = _flat(only) if not rest and isinstance(only, Or) else ()
-        found += [dict.fromkeys(_all_of(one, floating)) for one in inner] or [part]
-    return found
+        alternatives += [dict.fromkeys(_all_of(one, floating)) for one in inner] or [part]
+    return alternatives
 
 
 def _flat(expr: Expr) -> Iterable[Expr]:
@@ -181,7 +181,7 @@ def _whole(parts: Iterable[Expr]) -> Expr:
 def _null_safe(parts: list[dict[Expr, None]], floating: Callable[[Expr], bool]) -> list[dict[Expr, None]]:
     """Join ``a = b`` and ``a IS NULL AND b IS NULL``, each a list of conjuncts, where both are there."""
     nulls = {operands: place for place, part in enumerate(parts) if (operands := _nulls(_whole(part)))}
-    found = list(parts)
+    merged = list(parts)
     for place, part in enumerate(parts):
         equal = _equality(part) if nulls else None
         other = None if equal is None else nulls.get(_operands(equal))
@@ -190,8 +190,8 @@ def _null_safe(parts: list[dict[Expr, None]], floating: Callable[[Expr], bool]) 
         joined: dict[Expr, None] = {Compare(_SAME, equal.left, equal.right): None}
         if floating(equal.left) and floating(equal.right):
             joined[Or((Compare("=", equal.left, equal.left), IsNull(equal.left)))] = None
-        found[place], found[other] = joined, {}
-    return [part for part in found if part]
+        merged[place], merged[other] = joined, {}
+    return [part for part in merged if part]
 
 
 def _equality(part: dict[Expr, None]) -> Compare | None:

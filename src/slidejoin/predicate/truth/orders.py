@@ -40,8 +40,8 @@ def prefixes(array: pa.Array[Any]) -> NDArray[np.int64]:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> found = prefixes(pa.array([b"", b"a", b"ab", b"\xff"], pa.large_binary()))
-    >>> (np.diff(found) > 0).all()
+    >>> codes = prefixes(pa.array([b"", b"a", b"ab", b"\xff"], pa.large_binary()))
+    >>> (np.diff(codes) > 0).all()
     np.True_
     """
     n = len(array)
@@ -73,15 +73,15 @@ def codes(values: Values, of: Type, to: Type) -> NDArray[np.int64]:
         The type of which both operands of the comparison can be.
     """
     if of.kind in BYTES:
-        found: NDArray[Any] = values.data
+        codes: NDArray[Any] = values.data
     elif to.kind is Kind.FLOAT:
         data = floats.to_float(values, of.scale) if of.exact else values.data
-        found = np.where(np.isnan(data), _NAN_CODE, floats.float_keys(data))
+        codes = np.where(np.isnan(data), _NAN_CODE, floats.float_keys(data))
     elif values.data.dtype == np.bool_:
-        found = values.data.astype(np.int64)
+        codes = values.data.astype(np.int64)
     else:
-        found = exact.rescale(values, to.scale - of.scale).data
-        if found.dtype == object:
-            low = [int(number) & _LOW_WORD for number in found.tolist()]
-            found = np.array(low, np.uint64).view(np.int64)
-    return found if values.valid is None else np.where(values.valid, found, _NULL_CODE)
+        codes = exact.rescale(values, to.scale - of.scale).data
+        if codes.dtype == object:
+            low = [int(number) & _LOW_WORD for number in codes.tolist()]
+            codes = np.array(low, np.uint64).view(np.int64)
+    return codes if values.valid is None else np.where(values.valid, codes, _NULL_CODE)

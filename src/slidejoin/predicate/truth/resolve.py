@@ -119,14 +119,14 @@ def _inner(node: Node) -> str:
 
 def _column(column: ex.Column, schemas: Mapping[Side, pa.Schema]) -> Node:
     schema = schemas[column.side]
-    found = schema.get_all_field_indices(column.name)
-    if len(found) != 1:
-        what = "has no column" if not found else "has more than one column"
+    places = schema.get_all_field_indices(column.name)
+    if len(places) != 1:
+        what = "has no column" if not places else "has more than one column"
         raise PredicateError(
             f"the {column.side} side {what} '{column.name}'."
             f"{nearest(column.name, schema.names)} Its columns are: {', '.join(schema.names)}"
         )
-    arrow = schema.field(found[0]).type
+    arrow = schema.field(places[0]).type
     meaning = type_of(arrow)
     reach = reach_of(arrow) if meaning.exact else 0
     text = f"{column.side[0]}.{column.name}"
@@ -164,12 +164,12 @@ def _call(expr: ex.Call, schemas: Mapping[Side, pa.Schema]) -> Node:
     args, text = [resolve(arg, schemas) for arg in expr.args], to_sql(expr)
     if expr.name not in TAKE_NULL and any(arg.is_null for arg in args):
         return literal(None, Type(Kind.NULL), text)
-    if expr.name in TAKE_TIMES:  # a constant in quotes beside times is one
+    if expr.name in TAKE_TIMES:  # a constant in quotes next to times is one
         places = values_of_choice(expr.name, args)
-        beside = next((args[place] for place in places if args[place].type.kind in _PARSED), None)
-        if beside is not None:
+        time = next((args[place] for place in places if args[place].type.kind in _PARSED), None)
+        if time is not None:
             for place in places:
-                args[place] = _parsed(args[place], beside, text)
+                args[place] = _parsed(args[place], time, text)
     typed = check_call(expr.name, args, text)
     if typed.type.kind is Kind.NULL:
         return literal(None, typed.type, text)
@@ -248,12 +248,12 @@ def _member(expr: ex.Member, schemas: Mapping[Side, pa.Schema]) -> Node:
     tables = _TABLES.setdefault(expr.constants, {})
     if operand.type not in tables:
         tables[operand.type] = _member_set(expr.constants, operand, text)
-    found = _node("member", BOOLEAN, (operand,), text, value=tables[operand.type])
+    member = _node("member", BOOLEAN, (operand,), text, value=tables[operand.type])
     if operand.type.kind is Kind.FLOAT:
-        return found
-    # Infinities, which constants alone can be beside other numbers, compare as they do one by one.
-    beside = [node for node in checked if node.args and node.args[1].type.kind is Kind.FLOAT]
-    return _node("or", BOOLEAN, (found, *beside), text) if beside else found
+        return member
+    # Infinities, which constants alone can be next to other numbers, compare as they do one by one.
+    special = [node for node in checked if node.args and node.args[1].type.kind is Kind.FLOAT]
+    return _node("or", BOOLEAN, (member, *special), text) if special else member
 
 
 _TABLES: WeakKeyDictionary[ex.Constants, dict[Type, MemberSet]] = WeakKeyDictionary()
@@ -261,7 +261,7 @@ _TABLES: WeakKeyDictionary[ex.Constants, dict[Type, MemberSet]] = WeakKeyDiction
 
 
 def _kind_of(value: ex.Scalar) -> object:
-    """Return what constants have in common that may stand beside the same values; doubles are told apart."""
+    """Return what constants have in common that may be compared with the same values; doubles are distinct."""
     if isinstance(value, float):
         return repr(value)
     return type(value), isinstance(value, datetime) and value.tzinfo is not None
@@ -357,9 +357,9 @@ def _ticks(ticks: int, kind: Kind, text: str, scale: int = 6) -> Node:
     return literal(ticks, Type(kind, scale), text)
 
 
-def _parsed(node: Node, beside: Node, text: str) -> Node:
-    """Read a string constant that stands beside a time as a time."""
-    kind = beside.type.kind
+def _parsed(node: Node, time_node: Node, text: str) -> Node:
+    """Read a string constant that is compared with a time as a time."""
+    kind = time_node.type.kind
     if node.op != "literal" or not isinstance(node.value, bytes) or kind not in _PARSED:
         return node
     if node.type.kind is not Kind.STRING:
@@ -378,13 +378,13 @@ def _parsed(node: Node, beside: Node, text: str) -> Node:
     except ValueError:
         example = "'17:30:00'" if kind is Kind.TIME else "'2024-05-17 17:30:00'"
         raise PredicateError(
-            f"cannot read {node.text} in {text} as a {beside.type}: write it in ISO 8601, for example {example}"
+            f"cannot read {node.text} in {text} as a {time_node.type}: write it in ISO 8601, for example {example}"
         ) from None
     if kind is Kind.INSTANT and value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
     elif kind is not Kind.INSTANT and value.tzinfo is not None:
         raise PredicateError(
-            f"cannot compare a {beside.type} with {node.text} in {text}: leave out the offset of the constant"
+            f"cannot compare a {time_node.type} with {node.text} in {text}: leave out the offset of the constant"
         )
     made = _time_literal(value, node.text)
     return _ticks(cast("int", made.value) * 10 ** (_NANO - made.type.scale) + nanos, made.type.kind, node.text, _NANO)

@@ -1,7 +1,7 @@
 """Parts of a condition on pairs that read one row only, as columns of their values.
 
 In ``l.name LIKE 'a%' OR r.price > l.low`` the first part says the same of a row in every pair that it is in. A join
-that is embedded computes it once, as the row comes, and holds it beside the row's columns: then what is left to do on
+that is embedded computes it once, as the row arrives, and stores it with the row's columns: then what is left to do on
 pairs has an instruction (`slidejoin.predicate.truth.pair_programs`), which functions and casts have not. A part all of
 which has instructions takes no column. Nor does a cast of a text: that takes a microsecond or two, which rows that
 never meet a candidate would pay for nothing.
@@ -51,30 +51,30 @@ def row_value_type(node: Node) -> pa.DataType | None:
     return None
 
 
-def in_row_values(node: Node, found: dict[Side, dict[str, Node]], taken: Collection[str]) -> Node:
+def in_row_values(node: Node, columns: dict[Side, dict[str, Node]], taken: Collection[str]) -> Node:
     """Return a condition whose parts that read one row, and have no instruction, are columns of their values.
 
-    The columns, by their names, and the parts are added to `found`; no name is `taken`. Where a value is compared too,
+    The columns, by their names, and the parts go into `columns`; no name is `taken`. Where a value is compared too,
     whether it is NULL is seen in its column, of which ranges can be made.
     """
-    return _in_columns(node, found, taken, frozenset(_compared(node)))
+    return _in_columns(node, columns, taken, frozenset(_compared(node)))
 
 
 def _in_columns(
-    node: Node, found: dict[Side, dict[str, Node]], taken: Collection[str], compared: frozenset[Node]
+    node: Node, columns: dict[Side, dict[str, Node]], taken: Collection[str], compared: frozenset[Node]
 ) -> Node:
     if node.op == "isnull" and node.args[0] in compared:
-        return replace(node, args=(_in_columns(node.args[0], found, taken, compared),))
+        return replace(node, args=(_in_columns(node.args[0], columns, taken, compared),))
     if _is_row_value(node):
         (side,) = node.sides
         name = f"value {blake2b(repr(node).encode(), digest_size=8).hexdigest()} of {node.text}"
         while name in taken:
             name += "'"
-        found[side][name] = node
+        columns[side][name] = node
         return Node("column", node.type, (), (side, name), sides=node.sides, reach=node.reach, text=node.text)
     if not node.sides or not node.args:
         return node
-    return replace(node, args=tuple(_in_columns(arg, found, taken, compared) for arg in node.args))
+    return replace(node, args=tuple(_in_columns(arg, columns, taken, compared) for arg in node.args))
 
 
 def _is_row_value(node: Node) -> bool:

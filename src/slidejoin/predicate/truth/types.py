@@ -194,9 +194,9 @@ def arithmetic(op: str, left: Type, right: Type, text: str) -> Type:
         return Type(Kind.NULL)
     if kinds <= NUMBERS:
         return _number(op, left, right, text)
-    found = _time(op, left, right)
-    if found is not None:
-        return Type(found, left.scale + right.scale if op == "*" else max(left.scale, right.scale))
+    kind = _time(op, left, right)
+    if kind is not None:
+        return Type(kind, left.scale + right.scale if op == "*" else max(left.scale, right.scale))
     if Kind.INSTANT in kinds and kinds <= POINTS_IN_TIME:
         hint = "give both a time zone or neither"
     elif kinds & POINTS_IN_TIME and kinds & NUMBERS:

@@ -115,10 +115,10 @@ class Batch(Mapping[str, Column]):
 
     def load(self, name: str, meaning: Type) -> Values:
         """Return a column as values; its meaning follows from its type, so it is the same for all uses."""
-        found = self._loaded.get(name)
-        if found is None:
-            found = self._loaded[name] = load(self.table.column(name), meaning)
-        return found
+        values = self._loaded.get(name)
+        if values is None:
+            values = self._loaded[name] = load(self.table.column(name), meaning)
+        return values
 
 
 def both_valid(one: NDArray[np.bool_] | None, two: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -140,7 +140,7 @@ def across(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def aligned(values: Values) -> Values:
-    """Return values with as many validities, of which a constant beside columns has but one, and the reverse."""
+    """Return values with as many validities, of which a constant next to columns has but one, and the reverse."""
     valid = values.valid
     if valid is None or len(valid) == len(values.data):
         return values

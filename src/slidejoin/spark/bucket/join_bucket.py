@@ -166,7 +166,7 @@ def _in_window(
     figures.since("choose", now)
     if changed:
         operator, stored, loaded = _loaded(window, figures)
-    figures.index = plan.told(window.chosen)
+    figures.index = plan.explained_index(window.chosen)
     matched = BucketMatches(spec, stored, arrived.rows) if spec.matched else None
     if spec.deferred:
         yield from _answered(spec, operator, arrived.rows, watermark, stored["left"], due, figures)

@@ -39,7 +39,7 @@ TAKE_NULL = frozenset({*CHOICES, *LISTS, "concat"})
 """Functions that can give a value though an operand is NULL; all others give NULL then."""
 
 TAKE_TIMES = frozenset({*CHOICES, *LISTS})
-"""Functions whose values are all of one type, so that a constant in quotes beside a time is one."""
+"""Functions whose values are all of one type, so that a constant in quotes next to a time is one."""
 
 
 def check_call(name: str, args: Sequence[Node], text: str) -> Typed:

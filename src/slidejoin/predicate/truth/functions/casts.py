@@ -76,8 +76,8 @@ def check_cast(arg: Node, target: str, text: str) -> Typed:
     PredicateError
         If there is no such cast.
     """
-    found = _DECIMAL.fullmatch(target)
-    to = Type(Kind.DECIMAL, int(found[2])) if found else _TARGETS[target]
+    match = _DECIMAL.fullmatch(target)
+    to = Type(Kind.DECIMAL, int(match[2])) if match else _TARGETS[target]
     if arg.type.kind not in _SOURCES[to.kind] and not arg.is_null:
         hint = ""
         if to.kind is Kind.STRING and arg.type.kind is Kind.FLOAT:
@@ -85,7 +85,7 @@ def check_cast(arg: Node, target: str, text: str) -> Typed:
         elif arg.type.kind is Kind.INSTANT:
             hint = ": its date depends on a time zone; convert it in the stream before the join"
         raise PredicateError(f"cannot cast {arg.text} of type {arg.type} to {target} in {text}{hint}")
-    reach = _limit(target) + 1 if to.kind is Kind.INT else 10 ** int(found[1]) if found else 0
+    reach = _limit(target) + 1 if to.kind is Kind.INT else 10 ** int(match[1]) if match else 0
     if to.kind in NAIVE_TIMES:
         factor = 10**to.scale
         reach = max(arg.reach * factor // 10**arg.type.scale, 10_000 * 366 * SECONDS_A_DAY * factor) + SECONDS_A_DAY
@@ -143,7 +143,7 @@ def _within(data: NDArray[Any], valid: NDArray[np.bool_] | None, low: int, high:
 
 def _to_integer(one: Values, of: Type, low: int, high: int) -> Values:
     if of.kind is Kind.FLOAT:
-        whole = np.rint(one.data)  # halves go to the even neighbour, as in DuckDB
+        whole = np.rint(one.data)  # ties go to the even neighbour, as in DuckDB
         inside = (whole >= float(low)) & (whole < float(high + 1))
         valid = one.valid if inside.all() else both_valid(one.valid, inside)
         return exact_values(np.where(inside, whole, 0.0).astype(np.int64), valid)
@@ -177,15 +177,15 @@ def _whole_numbers(data: NDArray[np.float64]) -> NDArray[Any]:
     """Return whole doubles as integers, Python's where some do not fit int64."""
     if not data.size or np.abs(data).max() < 2.0**63:
         return data.astype(np.int64)
-    found = np.empty(data.size, object)
-    found[:] = [int(number) for number in data.tolist()]
-    return found
+    result = np.empty(data.size, object)
+    result[:] = [int(number) for number in data.tolist()]
+    return result
 
 
 def _decimal_digits(node: Node) -> str:
-    found = _DECIMAL.fullmatch(str(node.value))
-    assert found is not None  # noqa: S101 - checked before
-    return found[1]
+    match = _DECIMAL.fullmatch(str(node.value))
+    assert match is not None  # noqa: S101 - checked before
+    return match[1]
 
 
 def _write(one: Values, of: Type) -> Values:
@@ -282,7 +282,7 @@ def _number_in(text: str) -> str | None:
 
 
 def _scaled(value: Decimal, scale: int) -> int:
-    """Return ``value * 10**scale``, halves rounded away from zero."""
+    """Return ``value * 10**scale``, ties rounded away from zero."""
     if not value or value.adjusted() + scale < -1:
         return 0
     sign, digits, exponent = value.as_tuple()
@@ -302,9 +302,9 @@ def _read_number(text: str, target: str, to: Type) -> int | None:
         return None
     if value.adjusted() > _MOST_PLACES:
         return None
-    found = _DECIMAL.fullmatch(target)
+    match = _DECIMAL.fullmatch(target)
     low, high = (
-        (-_limit(target) - 1, _limit(target)) if found is None else (1 - 10 ** int(found[1]), 10 ** int(found[1]) - 1)
+        (-_limit(target) - 1, _limit(target)) if match is None else (1 - 10 ** int(match[1]), 10 ** int(match[1]) - 1)
     )
     number = _scaled(value, to.scale)
     return number if low <= number <= high else None
@@ -324,9 +324,9 @@ def _nearest_single(number: float, text: str) -> float:
     """Return the single nearest to a number, given the double nearest to it, which may lie between two singles."""
     with np.errstate(over="ignore"):
         near = np.float32(number)
-        beside = np.nextafter(near, np.float32(math.copysign(math.inf, number - float(near))))
+        neighbour = np.nextafter(near, np.float32(math.copysign(math.inf, number - float(near))))
         # Beyond the largest single it is as if there were a next one.
-        low, high = sorted(min(max(float(one), -_SINGLE_END), _SINGLE_END) for one in (near, beside))
+        low, high = sorted(min(max(float(one), -_SINGLE_END), _SINGLE_END) for one in (near, neighbour))
         if number - low != high - number or (exact := Decimal(text)) == (halfway := Decimal(number)):
             return float(near)
         return float(np.float32(high if exact > halfway else low))
@@ -338,10 +338,10 @@ def _read_boolean(text: str, _target: str, _to: Type) -> bool | None:
 
 
 def _read_time(text: str, target: str, to: Type) -> int | None:
-    found = _TIME.fullmatch(text.strip(" \t\n\v\f\r"))
-    if found is None:
+    match = _TIME.fullmatch(text.strip(" \t\n\v\f\r"))
+    if match is None:
         return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
     try:
         at = datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - naive times are meant
     except ValueError:
@@ -349,7 +349,7 @@ def _read_time(text: str, target: str, to: Type) -> int | None:
     seconds = (at.toordinal() - _EPOCH) * SECONDS_A_DAY
     if target == "DATE":
         return seconds
-    micros = int((found[7] or "").ljust(6, "0")[:6])
+    micros = int((match[7] or "").ljust(6, "0")[:6])
     unit: int = 10**to.scale
     return (seconds + hour * 3600 + minute * 60 + second) * unit + micros
 

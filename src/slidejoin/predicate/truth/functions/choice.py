@@ -101,8 +101,8 @@ def _at_least(one: Values, two: Values, kind: Kind) -> NDArray[np.bool_]:
         n = rows_of_all([one, two])
         left: Any = spread(with_nulls(one), n)
         right: Any = spread(with_nulls(two), n)
-        found = pc.fill_null(pc.greater_equal(left, right), False)  # noqa: FBT003  Arrow's signature
-        result: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+        reached = pc.fill_null(pc.greater_equal(left, right), False)  # noqa: FBT003  Arrow's signature
+        result: NDArray[np.bool_] = reached.to_numpy(zero_copy_only=False)
         return result
     above: NDArray[np.bool_] = (one.data >= two.data).astype(np.bool_)
     return above | np.isnan(one.data) if kind is Kind.FLOAT else above

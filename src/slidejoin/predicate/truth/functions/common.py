@@ -130,7 +130,7 @@ def converted(args: Sequence[Node], to: Type) -> tuple[tuple[Node, ...], int]:
 
 
 def rows_of_all(values: Sequence[Values]) -> int:
-    """Return how many rows operands have together, constants beside columns: 1 if all are constants."""
+    """Return how many rows operands have together, constants with columns: 1 if all are constants."""
     lengths = {len(one.data) for one in values}
     return next((length for length in lengths if length != 1), 1)
 
@@ -167,7 +167,7 @@ def side_by_side(arrays: Sequence[Any], *, nulls: bool) -> Any:  # noqa: ANN401 
 
 
 def spread(array: pa.Array[Any], n: int) -> Any:  # noqa: ANN401 - an array or a scalar
-    """Return an array of one value as a scalar where it stands beside n rows."""
+    """Return an array of one value as a scalar where the others are n rows."""
     return array[0] if len(array) == 1 and n != 1 else array
 
 

@@ -61,15 +61,15 @@ def _calm(values: Values, digits: int) -> tuple[NDArray[Any], int]:
 
 
 def rounded_quotient(values: Values, digits: int) -> NDArray[Any]:
-    """Return unscaled integers divided by ``10**digits``, halves rounded away from zero."""
+    """Return unscaled integers divided by ``10**digits``, ties rounded away from zero."""
     data, unit = _calm(values, digits)
     size = (np.abs(data) + unit // 2) // unit
-    found: NDArray[Any] = np.where(data < 0, -size, size)
-    return found
+    result: NDArray[Any] = np.where(data < 0, -size, size)
+    return result
 
 
 def half_away(data: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the nearest whole doubles, halves rounded away from zero."""
+    """Return the nearest whole doubles, ties rounded away from zero."""
     whole = np.trunc(data)
     return np.where(np.abs(data - whole) >= 0.5, whole + np.copysign(1.0, data), whole)  # noqa: PLR2004 - a half
 
@@ -91,8 +91,8 @@ def _round(node: Node, values: Sequence[Values]) -> Values:
         if digits == 0:
             return Values(half_away(one.data), one.valid)
         unit = 10.0**digits if digits <= _LARGEST_POWER else np.inf  # then nothing is rounded
-        found = half_away(one.data * unit) / unit
-        return Values(np.where(np.isfinite(found), found, one.data), one.valid)
+        rounded = half_away(one.data * unit) / unit
+        return Values(np.where(np.isfinite(rounded), rounded, one.data), one.valid)
     if of.scale <= digits:
         return one
     return exact_values(rounded_quotient(one, of.scale - digits), one.valid)

@@ -76,12 +76,12 @@ def against_each(
     """
     n = next((length for length in (len(strings), len(patterns)) if length != 1), 1)
     if len(patterns) == 1:
-        found = (
+        matches = (
             np.zeros(len(strings), dtype)
             if patterns[0].as_py() is None
             else _filled(test(strings, patterns[0].as_py()), dtype)
         )
-        return across(found, (n,))
+        return across(matches, (n,))
     if len(strings) == 1:
         strings = pa.repeat(strings[0], n)
     encoded = patterns.dictionary_encode()
@@ -95,10 +95,10 @@ def against_each(
     return result
 
 
-def _filled(found: Any, dtype: type[Any]) -> NDArray[Any]:  # noqa: ANN401 - what Arrow's functions return
-    if isinstance(found, np.ndarray):
-        return found
-    filled: NDArray[Any] = found.fill_null(False if dtype is np.bool_ else 0).to_numpy(zero_copy_only=False)
+def _filled(result: Any, dtype: type[Any]) -> NDArray[Any]:  # noqa: ANN401 - what Arrow's functions return
+    if isinstance(result, np.ndarray):
+        return result
+    filled: NDArray[Any] = result.fill_null(False if dtype is np.bool_ else 0).to_numpy(zero_copy_only=False)
     return filled.astype(dtype, copy=False)
 
 
@@ -157,8 +157,8 @@ def _like(*, fold: bool) -> Function:
 
 def place_in(strings: Any, wanted: str) -> NDArray[np.int64]:  # noqa: ANN401 - Arrow's arrays
     """Where a string first has another one in it, in characters from 1; 0 if it has not."""
-    found = pc.find_substring(strings, wanted).fill_null(-1)
-    at: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    places = pc.find_substring(strings, wanted).fill_null(-1)
+    at: NDArray[np.int64] = places.to_numpy(zero_copy_only=False).astype(np.int64) + 1
     # Arrow counts bytes.
     wide = pc.not_equal(pc.binary_length(strings), pc.utf8_length(strings)).fill_null(False)  # noqa: FBT003
     rows = np.flatnonzero((at > 1) & wide.to_numpy(zero_copy_only=False))

@@ -81,8 +81,8 @@ def _length(node: Node, values: Sequence[Values]) -> Values:
     return _counts(pc.binary_length(values[0].data), values[0])
 
 
-def _counts(found: Any, of: Values) -> Values:  # noqa: ANN401 - what Arrow's functions return
-    return exact_values(found.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), of.valid)
+def _counts(result: Any, of: Values) -> Values:  # noqa: ANN401 - what Arrow's functions return
+    return exact_values(result.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), of.valid)
 
 
 def _check_piece(args: Sequence[Node], text: str) -> Typed:
@@ -134,9 +134,9 @@ def _check_place(args: Sequence[Node], text: str) -> Typed:
 
 
 def _find(_node: Node, values: Sequence[Values]) -> Values:
-    found = against_each(text_of(values[0]), text_of(values[1]), place_in, np.int64)
+    places = against_each(text_of(values[0]), text_of(values[1]), place_in, np.int64)
     valid = both_valid(values[0].valid, values[1].valid)
-    return exact_values(found, None if valid is None else across(valid, found.shape))
+    return exact_values(places, None if valid is None else across(valid, places.shape))
 
 
 def _check_joined(args: Sequence[Node], text: str) -> Typed:

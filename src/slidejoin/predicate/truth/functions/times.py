@@ -24,7 +24,7 @@ __all__ = ["OF_TIMES"]
 
 
 class _Moment:
-    """Times taken apart; each part is computed when it is asked for."""
+    """Times taken apart; each part is computed when it is first read."""
 
     def __init__(self, values: Values, scale: int) -> None:
         self._unit = 10**scale
@@ -61,8 +61,8 @@ class _Moment:
         rest: NDArray[np.int64] = (self._ticks - self._seconds * self._unit).astype(np.int64)
         finer: int = 10**digits // self._unit
         cut: NDArray[np.int64] = rest * finer if finer else rest // (self._unit // 10**digits)
-        found: NDArray[np.int64] = self.second_of_day % 60 * 10**digits + cut
-        return found
+        result: NDArray[np.int64] = self.second_of_day % 60 * 10**digits + cut
+        return result
 
 
 def _first_day(months: NDArray[np.int64]) -> NDArray[np.int64]:
