@@ -104,9 +104,7 @@ def test_other_pairs_are_an_error(monkeypatch: pytest.MonkeyPatch):
 
     original = tasks._Polars.pairs
     monkeypatch.setattr(tasks._Polars, "pairs", one_more)
-    with pytest.raises(
-        SlideJoinError, match=r"Polars has \d+ pairs in push 0 of offers, slidejoin \d+; please report"
-    ):
+    with pytest.raises(SlideJoinError, match=r"Polars has \d+ pairs in push 0 of offers, slidejoin \d+; please report"):
         tasks.run(only=("offers",), **SMALL)
 
 

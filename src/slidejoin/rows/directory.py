@@ -3,8 +3,8 @@
 Ordinals are divided into units of ``2**shift`` rows, each in one chunk. A ring buffer has an address for every unit of
 the window, so a row is read by a shift, a mask and one load, and a push changes nothing here unless it opens a chunk.
 One chunk that stays while thousands after it are freed (a row whose event time is far ahead) would make the ring as
-long as the stream: then chunks are looked up by binary search. The same holds where two chunks share a unit, which happens
-only with rows restored from a snapshot.
+long as the stream: then chunks are looked up by binary search. The same holds where two chunks share a unit, which
+happens only with rows restored from a snapshot.
 """
 
 from __future__ import annotations
