@@ -184,10 +184,10 @@ class PairAdvisor:
             if one is not ours:
                 others.setdefault(one.chosen.algorithm, one)
         sentences = [f"{ours.candidates:,.1f} candidates a row in the indexed terms, {ours.cost:,.0f} ns expected"]
-        sentences += [self._told(one) for one in others.values()]
+        sentences += [self._described(one) for one in others.values()]
         return "; ".join(sentences)
 
-    def _told(self, one: Estimate) -> str:
+    def _described(self, one: Estimate) -> str:
         index = explained_index(self._plan.terms, one.chosen)
         return f"{index}: {one.candidates:,.1f} candidates, {one.cost:,.0f} ns"
 

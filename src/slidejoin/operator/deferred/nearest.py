@@ -480,9 +480,7 @@ class NearestAnswers:
         ordinals = int64s(tables[2].column(0), 0, end - 1, "the ordinals of right rows that were nearest")
         known = bool((ordinals[1:] > ordinals[:-1]).all()) and tables[3].num_rows == ordinals.size
         if not known or int(counts.sum()) != right.size or not bool(np.isin(right, ordinals).all()):
-            msg = (
-                f"{right.size} nearest rows of {counts.size} left rows differ from the {ordinals.size} that are stored"
-            )
+            msg = f"{right.size} nearest rows of {counts.size} left rows differ from the {ordinals.size} stored ones"
             raise StateError(msg)
         self._folded, self._first = Chosen(counts, right), folded_from(stored, counts.size, waiting)
         self._right.ordinals, self._right.end = ordinals, end

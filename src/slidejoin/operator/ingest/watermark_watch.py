@@ -39,7 +39,7 @@ class WatermarkWatch:
     def __init__(self, scope: TimeScope, *, zoned: bool) -> None:
         self._scale, self._zone = scope.scale, "Z" if zoned else ""
         self._most = scope.left_length + scope.right_length + scope.lateness
-        self._told: Side | None = None
+        self._warned_of: Side | None = None
         self._idle: tuple[Side, ...] = ()
         self._begun: int | None = None
 
@@ -58,10 +58,10 @@ class WatermarkWatch:
         if apart and isinstance(clock, IdleClock):
             self._look_at_idle(clock)
         if -self._most <= apart <= self._most:
-            self._told = None
+            self._warned_of = None
             return
         held_by = clock.held_by
-        if held_by is None or held_by == self._told:
+        if held_by is None or held_by == self._warned_of:
             return
         since, ahead = clock.newest(held_by), clock.newest(other(held_by))
         if since == NO_TIME:
@@ -82,7 +82,7 @@ class WatermarkWatch:
                 "that side, or set idle_timeout=",
                 held_by, self.text(clock.watermark), other(held_by), self._length(abs(apart)),
             )  # fmt: skip
-        self._told = held_by
+        self._warned_of = held_by
 
     def _look_at_idle(self, clock: IdleClock) -> None:
         idle = clock.idle_sides

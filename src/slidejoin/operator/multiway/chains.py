@@ -210,9 +210,7 @@ def merged(chains: Chains, stretch: Stretch, order: str) -> Iterator[Combination
     the slowest chain is complete, and what that one has yielded so far may follow. For ``strict`` the combinations of a
     producer stay together; without a promised order parts are yielded as they are produced.
     """
-    open_chains = {
-        stream: chains.combinations(stretch, stream) for stream, own in enumerate(stretch.streams) if own.rows
-    }
+    open_chains = {at: chains.combinations(stretch, at) for at, own in enumerate(stretch.streams) if own.rows}
     if order == "none":
         for chain in open_chains.values():
             yield from chain

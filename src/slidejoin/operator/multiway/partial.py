@@ -92,23 +92,13 @@ class Partial:
             return self
         return Partial(self.producers[cut], self.streams, np.ascontiguousarray(self.values[:, cut]))
 
-    def with_found(self, stream: int, matches: FoundPositions, base: int, memory: ArrayPool) -> Partial:
+    def with_matches(self, stream: int, of: FoundPositions, base: int, memory: ArrayPool) -> Partial:
         """Return those that were answered with their matches of one more stream; positions count from `base`.
 
         Event times are still those of the other streams.
         """
-        producers, values = self._room(matches.total, memory)
-        widen_found(
-            self.producers,
-            self.values,
-            matches.counts,
-            matches.found,
-            base,
-            matches.begin,
-            matches.done,
-            producers,
-            values,
-        )
+        producers, values = self._room(of.total, memory)
+        widen_found(self.producers, self.values, of.counts, of.found, base, of.begin, of.done, producers, values)
         return Partial(producers, (*self.streams, stream), values)
 
     def with_pairs(

@@ -92,7 +92,7 @@ class Prober:
                 ):
                     if candidates.positions.total:
                         yield self._timed(
-                            part.with_found(stored, candidates.positions, link.window.index.floor, self._memory)
+                            part.with_matches(stored, candidates.positions, link.window.index.floor, self._memory)
                         )
                     continue
                 for places, ordinals in written(candidates.of, self._limit):

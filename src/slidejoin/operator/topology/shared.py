@@ -162,13 +162,12 @@ class SharedTopology(TopologySteps):
                 return
         if any(one.only_counts for one in positions.values()) and not self._only_counts(inexact):
             # One side's probes turned out to need a filter, which checks the pairs of both.
-            positions = self._found_again(batches, dict.fromkeys(batches, 0), inexact)
+            positions = self._probed_again(batches, dict.fromkeys(batches, 0), inexact)
         first = 0
         while first < total:
             # Slots are answered up to the first probe, of either side, for which there was no room.
-            open_slots = [
-                int(slots[r][positions[r].done]) for r, batch in batches.items() if positions[r].done < len(batch)
-            ]
+            stopped = {r: one.done for r, one in positions.items() if one.done < len(batches[r])}
+            open_slots = [int(slots[r][done]) for r, done in stopped.items()]
             last = min([total, *open_slots])
             sides = {
                 role: (slots[role], positions[role], batch.first, self._windows[other(role)].index.floor)
@@ -178,9 +177,9 @@ class SharedTopology(TopologySteps):
             first = last
             if first < total:
                 starts = {role: int(np.searchsorted(slots[role], last)) for role in batches}
-                positions = self._found_again(batches, starts, inexact)
+                positions = self._probed_again(batches, starts, inexact)
 
-    def _found_again(
+    def _probed_again(
         self, batches: dict[Side, ProbeBatch], starts: dict[Side, int], inexact: set[int]
     ) -> dict[Side, FoundPositions]:
         again = self._answer(batches, starts, self._workers, inexact)

@@ -83,7 +83,7 @@ class Coordinator:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._clock = Clock(plan.scope.lateness)
-        self._told: dict[Side, int] = {}
+        self._expired_to: dict[Side, int] = {}
         self._times: dict[Side, deque[tuple[int, NDArray[np.int64]]]] = {side: deque() for side in SIDES}
 
     def expired(self, message: CoreMessage) -> dict[Side, Expired]:
@@ -96,10 +96,10 @@ class Coordinator:
                 first = dict.fromkeys(SIDES, min(first.values()))
             for side, ordinal in first.items():
                 # Of a join that was restored, the last ones are sufficient: all cores hear of them.
-                since = self._told.get(side, max(ordinal - MOST_CORES, 0))
+                since = self._expired_to.get(side, max(ordinal - MOST_CORES, 0))
                 if ordinal > since:
                     gone[side] = Expired(np.arange(since, ordinal), None)
-                    self._told[side] = ordinal
+                    self._expired_to[side] = ordinal
         else:
             mark = later(self._clock.watermark, message.part.watermark)
             if mark is not None:
