@@ -13,7 +13,7 @@ __all__ = ["CURRENT", "Tuning", "tuning"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What was measured, with the measurement beside each value."""
+    """What was measured, with the measurement next to each value."""
 
     # -- from how much work on a further thread pays -------------------------------------------------------------------
 

@@ -248,7 +248,7 @@ def test_a_timeout_takes_nothing(twin: bool) -> None:
 def test_raise_refuses_at_once() -> None:
     feed = paused(overload="raise")
     feed.put(TWO)
-    with pytest.raises(sj.FeedFullError, match=r"of 2 rows found no room: 2 of 3 rows wait for the join, and 1 rows"):
+    with pytest.raises(sj.FeedFullError, match=r"of 2 rows had no room: 2 of 3 rows wait for the join, and 1 rows"):
         feed.put(TWO)
     feed.put(ONE)
     feed.close()
@@ -259,7 +259,7 @@ def test_puts_without_rows_do_not_fill_memory() -> None:
     feed = paused(overload="raise")
     for _ in range(3):
         feed.put({"a": []})
-    with pytest.raises(sj.FeedFullError, match="put of 0 rows found no room"):
+    with pytest.raises(sj.FeedFullError, match="put of 0 rows had no room"):
         feed.put({"a": []})
     feed.close()
     assert len(rest(feed)) == 1

@@ -169,7 +169,7 @@ def test_without_java_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with (
-        pytest.raises(SlideJoinError, match="no Java found by PATH; install Java 17 or newer"),
+        pytest.raises(SlideJoinError, match="PATH has no Java; install Java 17 or newer"),
         spark_session(Session(), "t"),
     ):
         pytest.fail("Spark has started without Java")

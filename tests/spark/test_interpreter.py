@@ -102,7 +102,7 @@ def test_another_python_is_refused(
 
 def test_a_python_that_is_not_there_is_refused(static: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static.sparkSession.sparkContext, "pythonExec", "/nowhere/python")
-    with pytest.raises(SparkJoinError, match=r"run /nowhere/python .* which cannot be found; set PYSPARK_PYTHON="):
+    with pytest.raises(SparkJoinError, match=r"run /nowhere/python .* which is missing; set PYSPARK_PYTHON="):
         stream_join(static, static, on="l.x = r.x", window=WINDOW)
 
 

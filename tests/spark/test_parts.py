@@ -135,14 +135,14 @@ def test_java_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: st
 def test_java_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, found: str) -> None:
     java(tmp_path, told)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(checks.SparkJoinError, match=f"Java {found} found by JAVA_HOME; install Java 17 or newer"):
+    with pytest.raises(checks.SparkJoinError, match=f"JAVA_HOME has Java {found}; install Java 17 or newer"):
         checks.check_java()
 
 
 def test_java_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(checks.SparkJoinError, match="no Java found by PATH; install Java 17 or newer"):
+    with pytest.raises(checks.SparkJoinError, match="PATH has no Java; install Java 17 or newer"):
         checks.check_java()
 
 

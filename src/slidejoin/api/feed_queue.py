@@ -164,7 +164,7 @@ class FeedQueue:
                 self._append(put)
                 return None
             if self._refuses:
-                raise self._full(put, "found no room")
+                raise self._full(put, "had no room")
             waiting: Future[None] = Future()
             self._putters.append((put, waiting))
             self._stats.waits += 1

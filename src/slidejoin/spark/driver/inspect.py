@@ -257,7 +257,7 @@ class CheckpointInfo:
         versions = self.last_batch - self.first_batch + 1
         return [
             f"{self.checkpoint}: state after micro-batch {self.batch}",
-            f"versions kept: micro-batches {self.first_batch} to {self.last_batch} ({versions})",
+            f"versions stored: micro-batches {self.first_batch} to {self.last_batch} ({versions})",
         ]
 
     def __repr__(self) -> str:

@@ -89,7 +89,7 @@ def check_java() -> int:
     where = "JAVA_HOME" if home else "PATH"
     how = f"install Java {OLDEST_JAVA} or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME"
     if not program or not shutil.which(program):
-        msg = f"no Java found by {where}; {how}"
+        msg = f"{where} has no Java; {how}"
         raise SparkJoinError(msg)
     shown = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - Java itself
     version = re.search(r'version "(\d+)(?:\.(\d+))?', shown.stderr + shown.stdout)
@@ -97,7 +97,7 @@ def check_java() -> int:
     if version:
         major = int(version[2] or 0) if version[1] == "1" else int(version[1])
     if major < OLDEST_JAVA:
-        msg = f"Java {major or 'of unknown version'} found by {where}; {how}"
+        msg = f"{where} has Java {major or 'of unknown version'}; {how}"
         raise SparkJoinError(msg)
     return major
 

@@ -53,7 +53,7 @@ def check_python(session: SparkSession) -> None:
     program = shutil.which(context.pythonExec)
     if program is not None and os.path.abspath(program) == os.path.abspath(sys.executable):  # noqa: PTH100 - links count
         return
-    wrong = "cannot be found" if program is None else _without(program)
+    wrong = "is missing" if program is None else _without(program)
     if wrong:
         msg = (
             f"Spark's workers would run {context.pythonExec} (PYSPARK_PYTHON), which {wrong}; set "
