@@ -11,7 +11,7 @@ import pytest
 
 from slidejoin.errors import StateError
 from slidejoin.spark.route.pack import NUMBER
-from slidejoin.spark.route.sequencing import Totals, told
+from slidejoin.spark.route.sequencing import Totals, numbers_of
 from slidejoin.spark.state.blocks import open_block, to_block
 
 
@@ -53,10 +53,10 @@ def test_damaged_blocks_between_tasks_are_refused() -> None:
 def test_damaged_numbers_of_rows_are_refused(damage: bytes) -> None:
     totals = Totals({"left": 5, "right": 7}, {"left": 8, "right": 9})
     numbers = np.array([[0, 2], [0, 2]], NUMBER).tobytes()
-    assert [found.tolist() for found in told(numbers, "left", totals, 2)] == [[5, 7], [7, 9]]
+    assert [found.tolist() for found in numbers_of(numbers, "left", totals, 2)] == [[5, 7], [7, 9]]
     assert Totals.from_bytes(totals.to_bytes()) == totals
     with pytest.raises(StateError, match="the numbers of 2 rows on their way to a bucket are damaged"):
-        told(damage, "left", totals, 2)
+        numbers_of(damage, "left", totals, 2)
     for wrong in (damage, Totals(totals.after, totals.before).to_bytes()):
         with pytest.raises(StateError, match="totals of rows on their way to a bucket are damaged"):
             Totals.from_bytes(wrong)
