@@ -34,6 +34,8 @@ class Tuning:
     """Pairs whose columns are gathered by a thread for each side: handing over takes some 30 µs."""
     filter_spread: int = 1 << 12
     """Pairs that are filtered: 0.2 ms or more, handing over takes some 30 µs."""
+    streams_spread: int = 1 << 14
+    """Rows of a push of many streams."""
     text_spread: int = 1 << 12
     """Rows of each side whose texts are looked up: they take 0.1 ms, handing over 60 µs."""
 

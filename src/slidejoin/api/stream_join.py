@@ -87,7 +87,7 @@ class StreamJoin(SharedJoin):
         How the work is spread over cores: one of `slidejoin.topologies()`; or an object of `slidejoin.options`, which
         sets what can be set of one.
     threads : int, optional
-        Threads to use; default one for each core, up to four. More seldom make a join faster.
+        Threads to use; default one for each core, up to four. More than four rarely help.
     memory_limit : int, optional
         Bytes of rows and index, stored late rows included; a push that would pass them is refused. Not covered
         are batches while they are read, what a push returns (see `push_iter`), and what kernels take while they run.

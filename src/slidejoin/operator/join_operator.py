@@ -432,7 +432,9 @@ class JoinOperator:
         if self.added is not None:
             rows = {side: (self.added.loaded(side, table), at, seen) for side, (table, at, seen) in rows.items()}
         timed = self.plan.scope.counted is None
-        if timed and any(too_far(seen - parts[0][0], table.num_rows) for table, parts, seen in rows.values() if parts):
+        if timed and any(
+            too_far(seen - parts[0][0], table.num_rows, self.plan) for table, parts, seen in rows.values() if parts
+        ):
             self._change_to(self.plan.index_terms(RUNS))
         for side, (table, stretches, seen) in rows.items():
             self.windows[side].load(table, stretches, seen)

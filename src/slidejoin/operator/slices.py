@@ -30,11 +30,11 @@ def slice_rows(plan: Plan, times: Mapping[Side, NDArray[np.int64] | None]) -> in
     return min(max(plan.scope.at_once(times), plan.tuning.smallest_slice), plan.tuning.largest_slice)
 
 
-def slices_of(plan: Plan, push: Push, most: int) -> Iterator[Push]:
-    """Cut a push into slices of its arrival order, of up to `most` rows."""
+def slices_of(plan: Plan, push: Push, most: int | None) -> Iterator[Push]:
+    """Cut a push into slices of its arrival order, of up to `most` rows, if that is given."""
     arrivals, total = push.arrivals, push.rows
     rows, large = slice_rows(plan, push.times), any(map(chunked, push.tables.values()))
-    rows = min(rows, most, plan.most_probes)
+    rows = min(rows, plan.most_probes, rows if most is None else most)
     if 0 < total <= rows and not large:
         yield push
         return

@@ -11,7 +11,6 @@ import numpy as np
 from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.operator.ingest.arrival import NO_TIME, numbers
 from slidejoin.operator.ingest.ingest import columns_of
-from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.plan.window_term import saturating_add
 from slidejoin.rows.held_types import held
 from slidejoin.rows.reorder import rows_at
@@ -94,18 +93,15 @@ class MultiPush:
         return owners
 
 
-SMALLEST_SLICE = 1 << 11
-
-
 def slices_of(plan: MultiPlan, push: MultiPush) -> Iterator[MultiPush]:
     """Cut a push into slices of its arrival order, of no more rows than the windows hold: they are inserted at once."""
     if not push.rows:
         return
-    step = LARGEST_SLICE
+    least, step = plan.tuning.smallest_slice, plan.tuning.largest_slice
     if plan.spec.counted:
-        step = min(max(sum(window.right for window in plan.spec.windows), SMALLEST_SLICE), step)  # type: ignore[misc]  # of rows
+        step = min(max(sum(window.right for window in plan.spec.windows), least), step)  # type: ignore[misc]  # of rows
     else:
-        step = min(max(_at_once(plan, push), SMALLEST_SLICE), step)
+        step = min(max(_at_once(plan, push), least), step)
     if any(map(chunked, (one.table for one in push.streams))):
         # Tables too large for one Arrow array a column are small enough in slices.
         widest = sum(widths_of(one.table).nbytes for one in push.streams)

@@ -51,9 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiOperator"]
 
-CROWDING_DUE = 1 << 14
-"""Rows between two checks whether keys crowd in an index."""
-
 
 class MultiOperator:
     """The windows of all streams, and what happens to a push.
@@ -73,11 +70,11 @@ class MultiOperator:
         self.figures = StepFigures()
         self.advisor = OrderAdvisor(plan)
         self._marks = self.figures.marks()
-        self._workers = Workers(plan.spec.threads)
+        self._workers = Workers(plan.spec.threads, plan.tuning)
         memory = ArrayPool(np.int64)
         self.chains = Chains(plan, Prober(plan, self.windows, limit, memory, Workers(1)), self.figures, [])
         self._fused = FusedChains(plan, self.windows, memory, self.figures)
-        self._crowding_due = CROWDING_DUE
+        self._crowding_due = plan.tuning.crowding_check_rows
         self.use_orders(self.advisor.initial())
         INTERPRETER.planned()
 
@@ -143,7 +140,7 @@ class MultiOperator:
         tasks = [window.inserting(own, at) for window, own, at in zip(self.windows, part.streams, first, strict=True)]
         # Those of one window stand apart: they need its rows, which the first one keeps.
         apart = [task for row in zip_longest(*tasks) for task in row if task is not None]
-        (self._workers if part.rows >= CROWDING_DUE else Workers(1)).run(apart)
+        (self._workers if part.rows >= self._workers.tuning.streams_spread else Workers(1)).run(apart)
         self.stats.spent("insert", perf_counter() - start)
         return first
 
@@ -217,7 +214,7 @@ class MultiOperator:
             window.own(first)
         # Both indexes exist until the new one is done.
         if self.plan.spec.memory_limit is None and self.rows_seen >= self._crowding_due:
-            self._crowding_due = self.rows_seen + CROWDING_DUE
+            self._crowding_due = self.rows_seen + self.plan.tuning.crowding_check_rows
             for window in self.windows:
                 window.relieve()
         self.stats.spent("expire", perf_counter() - start)

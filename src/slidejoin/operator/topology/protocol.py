@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import make_index
-from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,9 +29,9 @@ class JoinTopology(ABC):
     """How insert and probe of one join are spread over cores."""
 
     @property
-    def largest_slice(self) -> int:
-        """Arrivals that are inserted and probed together at most: what they produce leaves the join together."""
-        return tuning().largest_slice
+    def largest_slice(self) -> int | None:
+        """How many arrivals are emitted together at most; None if that is nothing to the topology."""
+        return None
 
     def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         """Return an empty index for one side's window, with that algorithm inside."""

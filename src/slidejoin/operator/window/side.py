@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["LARGEST_SLICE", "SideWindow", "term_keys", "too_far"]
-
-LARGEST_SLICE = 1 << 18
-"""Rows of both sides that are inserted before their probes."""
+__all__ = ["SideWindow", "term_keys", "too_far"]
 
 LOADED_AT_ONCE = 1 << 11
 """Rows inserted at once when a window is loaded."""
@@ -55,12 +52,12 @@ def _expected(plan: Plan, side: Side) -> int:
     return sum(window.capacity(one) or 0 for one in ((side,) if plan.rule is None else SIDES))
 
 
-def too_far(span: int, rows: int) -> bool:
+def too_far(span: int, rows: int, plan: Plan) -> bool:
     """Tell whether `rows` rows of a time window span too many ordinals for an index that has a place for each.
 
     A few old rows would keep the places of all newer ones, and positions can distinguish `LONGEST` rows.
     """
-    return span > min(FARTHEST * (rows + LARGEST_SLICE), LONGEST)
+    return span > min(FARTHEST * (rows + plan.tuning.largest_slice), LONGEST)
 
 
 def term_keys(plan: Plan, side: Side, table: pa.Table) -> TermKeys:
@@ -316,7 +313,7 @@ class SideWindow:
     def stretched(self, coming: int = 0) -> bool:
         """Whether so many more rows would stretch the index, see `too_far`; those of a count window never do."""
         counted = self.plan.scope.counted is not None
-        return not counted and too_far(self.rows_seen + coming - self.first, self.payload.rows + coming)
+        return not counted and too_far(self.rows_seen + coming - self.first, self.payload.rows + coming, self.plan)
 
     def measure(self, distances: Found, first: int, rows: int) -> None:
         """Take the distances of the newest rows, the first with that ordinal, before any probe sees them."""

@@ -21,7 +21,6 @@ import numpy as np
 
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
-from slidejoin.operator.window.side import LARGEST_SLICE
 from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.divided import DividedTopology
 from slidejoin.papers.split_join.options import SplitJoin
@@ -71,10 +70,10 @@ class SplitJoinTopology(DividedTopology):
         )
 
     @property
-    def largest_slice(self) -> int:
+    def largest_slice(self) -> int | None:
         """Arrivals whose results leave the join together, at a punctuation."""
         now = self.precision.now
-        return LARGEST_SLICE if now.level == "none" else max(RELEASED, now.every)
+        return None if now.level == "none" else max(RELEASED, now.every)
 
     def explain(self) -> str:
         """Return what was chosen and why, in words."""

@@ -28,6 +28,7 @@ from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
 from slidejoin.rows.held_types import check_holdable, held_schema
 from slidejoin.spec.join_spec import JoinSpec
+from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,6 +105,8 @@ class MultiPlan:
         Of the streams' time windows; empty for count windows.
     kept : tuple of pyarrow.Schema
         What the windows hold: the columns that are output or compared, as they are held.
+    tuning : Tuning
+        Measured thresholds, those of the time of planning.
     own : dict from int to Node
         The condition on each stream alone, where there is one.
     """
@@ -116,6 +119,7 @@ class MultiPlan:
     layout: MultiLayout
     kept: tuple[pa.Schema, ...]
     own: dict[int, Node]
+    tuning: Tuning = field(default_factory=tuning, compare=False)
     _steps: dict[tuple[int, tuple[int, ...]], Step] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[tuple[int, frozenset[int]], Step] = field(default_factory=dict, repr=False, compare=False)
 
