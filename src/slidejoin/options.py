@@ -7,8 +7,8 @@ from slidejoin.papers.panjoin.options import RapTable, WibTree
 from slidejoin.papers.pim_tree.options import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree
 from slidejoin.papers.split_join.options import Handshake, HandshakeLowLatency, SplitJoin
 from slidejoin.papers.spo_join.options import POJoin
-from slidejoin.spec.options import STRUCTURES, BiSort, Options, Planar
-from slidejoin.spec.topologies import TOPOLOGIES, Shared, Topology
+from slidejoin.spec.options import KNOWN_STRUCTURES, BiSort, Options, Planar
+from slidejoin.spec.topologies import KNOWN_TOPOLOGIES, Shared, Topology
 
 __all__ = [
     "STRUCTURES",
@@ -35,3 +35,9 @@ __all__ = [
     "Topology",
     "WibTree",
 ]
+
+STRUCTURES = KNOWN_STRUCTURES.known()
+"""Every structure that only ``algorithm=`` chooses, by name."""
+
+TOPOLOGIES = KNOWN_TOPOLOGIES.known()
+"""Every topology that ``topology=`` names."""

@@ -11,7 +11,7 @@ from slidejoin.index.probe import Probes
 from slidejoin.index.protocol import Occupancy
 from slidejoin.papers.panjoin.kernels.llat import NOTHING
 from slidejoin.papers.panjoin.subwindows import Chain
-from slidejoin.spec.options import index_class
+from slidejoin.spec.options import KNOWN_STRUCTURES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def rows_of(table: Llat, partition: int) -> list[Row]:
 
 def chain_of(options: Options, rows: int | None = None, first: int = 0) -> Chain:
     """An empty index."""
-    made = index_class(type(options))(options, 0, rows, first)
+    made = KNOWN_STRUCTURES.class_of(type(options))(options, 0, rows, first)
     assert isinstance(made, Chain)
     return made
 

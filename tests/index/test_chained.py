@@ -10,7 +10,7 @@ from slidejoin.index.keys import RowKeys
 from slidejoin.options import ChainedBPlusTree, ChainedCssTree
 from slidejoin.papers.pim_tree.bplus_tree import MutableTree
 from slidejoin.papers.pim_tree.chained import ArchivedTree, ChainedIndex
-from slidejoin.spec.options import index_class
+from slidejoin.spec.options import KNOWN_STRUCTURES
 from tests.index.chains import NO_WINDOW
 
 CHAINS = [ChainedBPlusTree, ChainedCssTree]
@@ -18,7 +18,7 @@ WINDOW, PUSH = 6000, 50
 
 
 def made(options: ChainedBPlusTree | ChainedCssTree, rows: int | None = WINDOW) -> ChainedIndex:
-    index = index_class(type(options))(options, 0, rows, 0)
+    index = KNOWN_STRUCTURES.class_of(type(options))(options, 0, rows, 0)
     assert isinstance(index, ChainedIndex)
     return index
 

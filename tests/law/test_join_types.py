@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
 from slidejoin.options import CellJoin, HandshakeLowLatency, RoundRobin, SplitJoin
-from slidejoin.spec.topologies import topology_class
+from slidejoin.spec.topologies import KNOWN_TOPOLOGIES
 from tests.law.checks import ORDERS, assert_groups, examples, lines
 from tests.law.join_types import HOWS, Lines, assert_join_type
 from tests.law.test_branches import unions
@@ -95,7 +95,7 @@ def test_every_algorithm(algorithm: str, case: Case, how: str) -> None:
 
 
 for one in (CellJoin, SplitJoin, HandshakeLowLatency, RoundRobin):
-    topology_class(one)  # so that limits can be set
+    KNOWN_TOPOLOGIES.class_of(one)  # so that limits can be set
 TOPOLOGIES = [
     CellJoin(workers=3, basic_window=1, batch=1),
     SplitJoin(cores=3, ordering="inner", every=2),

@@ -20,7 +20,7 @@ from slidejoin.options import STRUCTURES, CellJoin, Handshake, HandshakeLowLaten
 from slidejoin.options import TOPOLOGIES as KNOWN
 from slidejoin.papers.split_join.cores.cores_index import Region
 from slidejoin.papers.split_join.handshake import WindowSegment
-from slidejoin.spec.topologies import topology_class
+from slidejoin.spec.topologies import KNOWN_TOPOLOGIES
 from tests.daily import some_by_day
 from tests.law.checks import (
     ORDERS,
@@ -59,7 +59,7 @@ TOPOLOGIES: dict[str, list[Topology]] = {
     "round_robin": [RoundRobin(), RoundRobin(cores=3)],
 }
 for one in TOPOLOGIES:
-    topology_class(KNOWN[one])  # so that its limits can be set
+    KNOWN_TOPOLOGIES.class_of(KNOWN[one])  # so that its limits can be set
 ALL = [one for several in TOPOLOGIES.values() for one in several]
 OF_MANY_ROWS = [
     replace(one, basic_window=32, batch=one.batch and 16) if isinstance(one, CellJoin) and one.basic_window else one

@@ -15,7 +15,7 @@ from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.index.union.row_values import values_of
 from slidejoin.index.union.union_index import Branch, SealedBranches, UnionIndex
-from slidejoin.spec.options import index_class, structure_named
+from slidejoin.spec.options import KNOWN_STRUCTURES, structure_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
     structure = structure_named(algorithm)
     if structure is not None:
         chosen = options if options is not None and options.name == algorithm else structure()
-        made: Index = index_class(structure)(chosen, keys.dims, window.capacity, window.first)
+        made: Index = KNOWN_STRUCTURES.class_of(structure)(chosen, keys.dims, window.capacity, window.first)
         return made
     if algorithm == PLANAR:
         return PlanarIndex(keys.dims, merge=keys.merge, options=options)

@@ -37,8 +37,8 @@ AT_FIRST = 1 << 10
 class Structure(Index):
     """The index of one side's window, as a paper describes it.
 
-    Whoever adds one writes a class with the four methods that are abstract here, and lists its options in
-    `slidejoin.options.STRUCTURES`; the conformance suite then tests it.
+    Whoever adds one writes a class with the four methods that are abstract here, and registers its options in the
+    ``__init__`` of its paper's room; the conformance suite then tests it.
 
     Parameters
     ----------

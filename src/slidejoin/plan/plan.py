@@ -28,7 +28,7 @@ from slidejoin.predicate.truth.row_values import row_value_type
 from slidejoin.rows.held_types import check_holdable, held_schema
 from slidejoin.rows.text import is_text
 from slidejoin.sides import SIDES
-from slidejoin.spec.options import algorithm_in_words, structures
+from slidejoin.spec.options import KNOWN_STRUCTURES, algorithm_in_words
 from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
@@ -480,7 +480,7 @@ def make_plan(
         )
         raise PredicateError(msg)
     if kind.equality_only and _shape(terms[0]) != "equality":
-        others = ", ".join(repr(name) for name, one in structures().items() if not one.equality_only)
+        others = ", ".join(repr(name) for name, one in KNOWN_STRUCTURES.known().items() if not one.equality_only)
         msg = (
             f"algorithm={config.algorithm!r} supports only equality, so the predicate needs an equality between the "
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', {RUNS!r} or one of {others}"

@@ -11,7 +11,7 @@ from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json,
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import JOIN_TYPES, LATE, ORDERS, OUTPUTS
 from slidejoin.spec.nearest import Nearest
-from slidejoin.spec.options import ALWAYS, Options, structures
+from slidejoin.spec.options import ALWAYS, KNOWN_STRUCTURES, Options
 from slidejoin.spec.topologies import Shared, topology_of
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json, window_to_json
 from slidejoin.stored import StoredValue
@@ -35,7 +35,7 @@ def algorithms() -> tuple[str, ...]:
     >>> "bi_sort" in algorithms()
     True
     """
-    return (*ALWAYS, *structures())
+    return (*ALWAYS, *KNOWN_STRUCTURES.known())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,25 +7,18 @@ has its options in `slidejoin.papers`, registered here as they are imported, whi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-from slidejoin.late_imports import PAPERS
-from slidejoin.spec.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from slidejoin.spec.settings import Registry, Settings
 
 __all__ = [
     "ALWAYS",
-    "STRUCTURES",
+    "KNOWN_STRUCTURES",
     "BiSort",
     "Options",
     "Planar",
     "algorithm_in_words",
-    "index_class",
-    "register_structure",
     "structure_named",
-    "structures",
 ]
 
 
@@ -111,35 +104,16 @@ ALWAYS = {
 }
 """What ``algorithm=`` takes without any guest, in words."""
 
-STRUCTURES: dict[str, type[Options]] = {}
-"""Every structure that only ``algorithm=`` chooses, as far as they are imported, see `structures`."""
-
-_INDEXES: dict[type[Options], Callable[[], Any]] = {}
-
-
-def register_structure(options: type[Options], import_index: Callable[[], Any]) -> None:
-    """Make a structure known; `import_index` imports the class that is made of its options, and returns it."""
-    STRUCTURES[options.name] = options
-    _INDEXES[options] = import_index
-
-
-def structures() -> dict[str, type[Options]]:
-    """Return every structure that only ``algorithm=`` chooses, by name."""
-    PAPERS.run()
-    return STRUCTURES
+KNOWN_STRUCTURES: Registry[Options] = Registry()
+"""Every structure that only ``algorithm=`` chooses."""
 
 
 def structure_named(name: str) -> type[Options] | None:
     """Return the options of a structure that only ``algorithm=`` chooses; None for any other name."""
-    return None if name in ALWAYS else structures().get(name)
+    return None if name in ALWAYS else KNOWN_STRUCTURES.known().get(name)
 
 
 def algorithm_in_words(name: str) -> str:
     """Return what a name that ``algorithm=`` takes stands for."""
     structure = structure_named(name)
     return ALWAYS[name] if structure is None else structure.what
-
-
-def index_class(options: type[Options]) -> Any:  # noqa: ANN401 - a class of a higher room
-    """Return the class of the index that is made of options of this class, imported now."""
-    return _INDEXES[options]()

@@ -1,14 +1,18 @@
-"""What can be set of a structure or a topology: a name, what it is in words, and checked values."""
+"""What can be set of a structure or a topology: a name, what it is in words, checked values; and which there are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from slidejoin.arguments import shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError
+from slidejoin.late_imports import PAPERS
 
-__all__ = ["Settings"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Registry", "Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,3 +50,37 @@ class Settings:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
             msg = f"{field} of {self.name} must be a number above 0 and up to 1; got {shown(value)}"
             raise ArgumentError(msg)
+
+
+T = TypeVar("T", bound=Settings)
+
+
+class Registry(Generic[T]):
+    """Settings by name, those that are there `always` first, and the class that is made of each of the others.
+
+    Rooms of `slidejoin.papers` register theirs as they are imported, which is when all of them are needed. The class is
+    imported later, when the first join is made with it.
+
+    Attributes
+    ----------
+    imported : dict
+        The settings by name, as far as their rooms are imported.
+    """
+
+    def __init__(self, *always: type[T]) -> None:
+        self.imported: dict[str, type[T]] = {one.name: one for one in always}
+        self._classes: dict[type[T], Callable[[], Any]] = {}
+
+    def register(self, settings: type[T], import_class: Callable[[], Any]) -> None:
+        """Make settings known; `import_class` imports the class that is made of them, and returns it."""
+        self.imported[settings.name] = settings
+        self._classes[settings] = import_class
+
+    def known(self) -> dict[str, type[T]]:
+        """Return all settings by name."""
+        PAPERS.run()
+        return self.imported
+
+    def class_of(self, settings: type[T]) -> Any:  # noqa: ANN401 - of a higher room
+        """Return the class that is made of these settings, imported now."""
+        return self._classes[settings]()

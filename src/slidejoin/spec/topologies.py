@@ -7,28 +7,15 @@ registered here as they are imported, which is when they are needed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from slidejoin.arguments import one_of
-from slidejoin.late_imports import PAPERS
-from slidejoin.spec.settings import Settings
+from slidejoin.spec.settings import Registry, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
-__all__ = [
-    "MOST_CORES",
-    "TOPOLOGIES",
-    "Shared",
-    "Topology",
-    "known_topologies",
-    "register_topology",
-    "topologies",
-    "topology_class",
-    "topology_of",
-]
+__all__ = ["KNOWN_TOPOLOGIES", "MOST_CORES", "Shared", "Topology", "topologies", "topology_of"]
 
 MOST_CORES = 1024
 
@@ -66,27 +53,8 @@ class Shared(Topology):
     what: ClassVar[str] = "one index a side, shared by all threads"
 
 
-TOPOLOGIES: dict[str, type[Topology]] = {Shared.name: Shared}
-"""Every topology that ``topology=`` names, as far as they are imported, see `known_topologies`."""
-
-_CLASSES: dict[type[Topology], Callable[[], Any]] = {}
-
-
-def register_topology(options: type[Topology], import_topology: Callable[[], Any]) -> None:
-    """Make a topology known; `import_topology` imports the class that is made of its options, and returns it."""
-    TOPOLOGIES[options.name] = options
-    _CLASSES[options] = import_topology
-
-
-def known_topologies() -> dict[str, type[Topology]]:
-    """Return every topology that ``topology=`` names."""
-    PAPERS.run()
-    return TOPOLOGIES
-
-
-def topology_class(options: type[Topology]) -> Any:  # noqa: ANN401 - a class of a higher room
-    """Return the class that is made of options of this class, imported now."""
-    return _CLASSES[options]()
+KNOWN_TOPOLOGIES: Registry[Topology] = Registry(Shared)
+"""Every topology that ``topology=`` names."""
 
 
 def topologies() -> tuple[str, ...]:
@@ -97,7 +65,7 @@ def topologies() -> tuple[str, ...]:
     >>> "shared" in topologies()
     True
     """
-    return ("auto", *known_topologies())
+    return ("auto", *KNOWN_TOPOLOGIES.known())
 
 
 def topology_of(value: object) -> Topology | None:
@@ -113,4 +81,4 @@ def topology_of(value: object) -> Topology | None:
     if isinstance(value, str) and value == "auto":
         return None
     name = one_of("topology", value, topologies())
-    return TOPOLOGIES[name]()
+    return KNOWN_TOPOLOGIES.known()[name]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.operator.topology.shared import SharedTopology
-from slidejoin.spec.topologies import Shared, topology_class
+from slidejoin.spec.topologies import KNOWN_TOPOLOGIES, Shared
 
 if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
@@ -34,6 +34,6 @@ def make_topology(
     memory : ArrayPool
     """
     options = plan.config.topology or Shared()
-    made = SharedTopology if isinstance(options, Shared) else topology_class(type(options))
+    made = SharedTopology if isinstance(options, Shared) else KNOWN_TOPOLOGIES.class_of(type(options))
     topology: JoinTopology = made(plan, windows, workers, stats, memory)
     return topology

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.papers.cell_join.options import CellJoin, Hash, NestedLoop, RoundRobin
-from slidejoin.spec.options import register_structure
-from slidejoin.spec.topologies import register_topology
+from slidejoin.spec.options import KNOWN_STRUCTURES
+from slidejoin.spec.topologies import KNOWN_TOPOLOGIES
 
 if TYPE_CHECKING:
     from slidejoin.papers.cell_join.hash_buckets import HashIndex
@@ -41,7 +41,7 @@ def _round_robin() -> type[RoundRobinTopology]:
     return RoundRobinTopology
 
 
-register_structure(NestedLoop, _nested_loop)
-register_structure(Hash, _hash)
-register_topology(RoundRobin, _round_robin)
-register_topology(CellJoin, _cell_join)
+KNOWN_STRUCTURES.register(NestedLoop, _nested_loop)
+KNOWN_STRUCTURES.register(Hash, _hash)
+KNOWN_TOPOLOGIES.register(RoundRobin, _round_robin)
+KNOWN_TOPOLOGIES.register(CellJoin, _cell_join)

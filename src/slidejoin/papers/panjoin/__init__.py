@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.papers.panjoin.options import RapTable, WibTree
-from slidejoin.spec.options import register_structure
+from slidejoin.spec.options import KNOWN_STRUCTURES
 
 if TYPE_CHECKING:
     from slidejoin.papers.panjoin.rap_table import RapTableIndex
@@ -26,5 +26,5 @@ def _wib_tree() -> type[WibTreeIndex]:
     return WibTreeIndex
 
 
-register_structure(RapTable, _rap_table)
-register_structure(WibTree, _wib_tree)
+KNOWN_STRUCTURES.register(RapTable, _rap_table)
+KNOWN_STRUCTURES.register(WibTree, _wib_tree)

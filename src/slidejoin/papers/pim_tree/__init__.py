@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.papers.pim_tree.options import BPlusTree, ChainedBPlusTree, ChainedCssTree, IMTree, PIMTree
-from slidejoin.spec.options import register_structure
+from slidejoin.spec.options import KNOWN_STRUCTURES
 
 if TYPE_CHECKING:
     from slidejoin.papers.pim_tree.bplus_tree import BPlusTreeIndex
@@ -46,8 +46,8 @@ def _pim_tree() -> type[PIMTreeIndex]:
     return PIMTreeIndex
 
 
-register_structure(BPlusTree, _b_plus_tree)
-register_structure(ChainedBPlusTree, _chained_b_plus_tree)
-register_structure(ChainedCssTree, _chained_css_tree)
-register_structure(IMTree, _im_tree)
-register_structure(PIMTree, _pim_tree)
+KNOWN_STRUCTURES.register(BPlusTree, _b_plus_tree)
+KNOWN_STRUCTURES.register(ChainedBPlusTree, _chained_b_plus_tree)
+KNOWN_STRUCTURES.register(ChainedCssTree, _chained_css_tree)
+KNOWN_STRUCTURES.register(IMTree, _im_tree)
+KNOWN_STRUCTURES.register(PIMTree, _pim_tree)

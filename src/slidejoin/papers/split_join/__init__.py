@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.papers.split_join.options import Handshake, HandshakeLowLatency, SplitJoin
-from slidejoin.spec.topologies import register_topology
+from slidejoin.spec.topologies import KNOWN_TOPOLOGIES
 
 if TYPE_CHECKING:
     from slidejoin.papers.split_join.handshake import HandshakeTopology
@@ -33,6 +33,6 @@ def _handshake_low_latency() -> type[HandshakeLowLatencyTopology]:
     return HandshakeLowLatencyTopology
 
 
-register_topology(SplitJoin, _split_join)
-register_topology(Handshake, _handshake)
-register_topology(HandshakeLowLatency, _handshake_low_latency)
+KNOWN_TOPOLOGIES.register(SplitJoin, _split_join)
+KNOWN_TOPOLOGIES.register(Handshake, _handshake)
+KNOWN_TOPOLOGIES.register(HandshakeLowLatency, _handshake_low_latency)

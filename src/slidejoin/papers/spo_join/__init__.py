@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slidejoin.papers.spo_join.options import POJoin
-from slidejoin.spec.options import register_structure
+from slidejoin.spec.options import KNOWN_STRUCTURES
 
 if TYPE_CHECKING:
     from slidejoin.papers.spo_join.po_join_index import POJoinIndex
@@ -19,4 +19,4 @@ def _po_join() -> type[POJoinIndex]:
     return POJoinIndex
 
 
-register_structure(POJoin, _po_join)
+KNOWN_STRUCTURES.register(POJoin, _po_join)
