@@ -82,7 +82,7 @@ def check(seed: int, kind: str, rows: int) -> None:
         assert sum(map(len, expected)) > 4 * n
         return
     ends = np.cumsum(into.counts)
-    found = [sorted(into.found[end - count : end].tolist()) for end, count in zip(ends, into.counts, strict=True)]
+    found = [sorted(into.positions[end - count : end].tolist()) for end, count in zip(ends, into.counts, strict=True)]
     assert found == expected
     assert into.total == sum(map(len, expected))
 

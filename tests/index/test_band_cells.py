@@ -67,7 +67,7 @@ class Listed:
     def __post_init__(self) -> None:
         self.index = BandCells(self.axis, self.dims, self.rows, self.first, wide=self.wide)
         self.wide = self.index.wide
-        self.into = FoundPositions(found=np.empty(1, np.uint32))
+        self.into = FoundPositions(positions=np.empty(1, np.uint32))
 
     @property
     def next(self) -> int:
@@ -141,7 +141,7 @@ class Listed:
             assert into.total == counts.sum()
             at = 0
             for count in counts.tolist():
-                places = into.found[at : at + count].astype(np.int64)
+                places = into.positions[at : at + count].astype(np.int64)
                 yield sorted((self.index.floor + ((places - self.index.floor - 1) & LOW_32)).tolist())
                 at += count
             begin = into.done
@@ -310,7 +310,7 @@ def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> N
             asked = CellProbes(ends, ends, ranks, view, none, none, NO_DIMS)
             table.find(asked, 0, 3, into)
             seen = [view[ARRIVED] + ranks[i] - i for i in (0, 1)]
-            places = np.sort(into.found[: into.total].astype(np.int64) - 1)
+            places = np.sort(into.positions[: into.total].astype(np.int64) - 1)
             expected = [np.arange(max(to - window, 0), to) for to in seen]
             assert into.counts[:3].tolist() == [*map(len, expected), 0]
             assert places.tolist() == np.sort(np.concatenate(expected)).tolist()
@@ -320,7 +320,7 @@ def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> N
     # The pool doubles when it is full, so it has at most twice the buckets that the rows of window and push fill.
     assert len(sizes) <= 2
     assert table.pool.size // WORDS <= 2 * ((window + push) // 7 + LINES)
-    assert into.found.nbytes <= 2**17
+    assert into.positions.nbytes <= 2**17
 
 
 def test_what_rows_are_checked_by_does_not_grow_with_time() -> None:

@@ -68,7 +68,7 @@ def few_of(index: BiSortIndex, probes: Probes, begin: int = 0) -> tuple[list[tup
     counts = into.counts[begin : into.done]
     assert (into.begin, into.total) == (begin, counts.sum())
     assert set(into.counts[:begin]) | set(into.counts[into.done :]) <= {-1}
-    stored = index.floor + (into.found[: into.total].astype(np.int64) - index.floor - 1) % 2**32
+    stored = index.floor + (into.positions[: into.total].astype(np.int64) - index.floor - 1) % 2**32
     asked = np.repeat(np.arange(100 + begin, 100 + into.done), counts)
     return sorted(zip(asked.tolist(), stored.tolist(), strict=True)), into.done
 

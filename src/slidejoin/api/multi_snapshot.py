@@ -188,7 +188,7 @@ def _load_windows(state: MultiState, header: StoredValue, tables: list[pa.Table]
     rows = []
     for number, (stream, table) in enumerate(zip(spec.streams, tables, strict=True)):
         what = f"rows of {stream!r}"
-        _check_rows(spec, stream, table, operator.plan.kept[number])
+        _check_rows(spec, stream, table, operator.plan.stored[number])
         ranges, end = ordinals_of(stretches[number], seen[number], table.num_rows, what)
         if counted and ranges and ranges[0][0] + table.num_rows != end:
             msg = f"{table.num_rows} {what} are not the newest of {end}"

@@ -59,7 +59,7 @@ class FoundPositions:
         Probes begin…done-1 were answered.
     counts : (n,) int32
         Matches of each of them; undefined for other probes.
-    found : (places,) uint32
+    positions : (places,) uint32
         Positions, one probe after the other.
     only_counts : bool
         Whether positions were not requested.
@@ -69,15 +69,15 @@ class FoundPositions:
     done: int = 0
     total: int = 0
     counts: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    found: NDArray[np.uint32] = field(default_factory=lambda: np.empty(1 << 12, np.uint32))
+    positions: NDArray[np.uint32] = field(default_factory=lambda: np.empty(1 << 12, np.uint32))
     only_counts: bool = False
 
     def room(self, places: int) -> None:
-        """Make `found` that large; its positions stay."""
-        if self.found.size < places:
+        """Make `positions` that large; its positions stay."""
+        if self.positions.size < places:
             larger = np.empty(places, np.uint32)
-            larger[: self.found.size] = self.found
-            self.found = larger
+            larger[: self.positions.size] = self.positions
+            self.positions = larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,6 @@ def joined(parts: list[FoundPositions]) -> FoundPositions:
         if following is not None and part.done < following.begin:
             break
     # Weaving reads as many positions at once, also behind the last.
-    positions = np.concatenate([*(part.found[: part.total] for part in whole), np.empty(LANES, np.uint32)])
+    positions = np.concatenate([*(part.positions[: part.total] for part in whole), np.empty(LANES, np.uint32)])
     total = sum(part.total for part in whole)
     return FoundPositions(parts[0].begin, whole[-1].done, total, parts[0].counts, positions, parts[0].only_counts)

@@ -130,4 +130,4 @@ class AddedColumns:
 
     def loaded(self, side: Side, table: pa.Table) -> pa.Table:
         """Return saved rows as a window holds them."""
-        return self.taken({side: table})[side].select(self._columns[side].kept.names)
+        return self.taken({side: table})[side].select(self._columns[side].stored.names)

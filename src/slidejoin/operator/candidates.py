@@ -193,13 +193,13 @@ class PositionCandidates:
         def keep(number: int) -> None:
             side, probes, take = stretches[number]
             answer = self._sides[side][1]
-            remaining[number] = keep_held(answer.found, answer.counts, *probes, take, flags[side])
+            remaining[number] = keep_held(answer.positions, answer.counts, *probes, take, flags[side])
 
         self._workers.run([partial(keep, number) for number in range(len(stretches))])
         # What a stretch keeps is moved to where the one before it ends.
         ends_at: dict[Side, int] = {}
         for (side, _, take), count in zip(stretches, remaining, strict=True):
-            positions, at = self._sides[side][1].found, ends_at.get(side, take)
+            positions, at = self._sides[side][1].positions, ends_at.get(side, take)
             if at < take:
                 positions[at : at + count] = positions[take : take + count]
             ends_at[side] = at + count
@@ -269,8 +269,8 @@ class PositionCandidates:
 
         def run() -> None:
             weave(
-                slots, ours.counts, ours.found, first, floor,
-                their_slots, theirs.counts, theirs.found, their_first, their_floor,
+                slots, ours.counts, ours.positions, first, floor,
+                their_slots, theirs.counts, theirs.positions, their_first, their_floor,
                 begins["left"][part], begins["right"][part], takes["left"][part], takes["right"][part],
                 begins["left"][part + 1], begins["right"][part + 1], left, right, at[part], at[part + 1],
             )  # fmt: skip

@@ -17,7 +17,7 @@ from slidejoin.index.kinds import RUNS
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
 from slidejoin.operator.counts import CountTables, pairs_in
-from slidejoin.operator.deferred.path import AskedPath, DeferredPath
+from slidejoin.operator.deferred.path import DeferredPath, RequestedPath
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.index_advisor import IndexAdvisor
@@ -77,7 +77,7 @@ class JoinOperator:
         files, and chooses by itself.
     late : KeptLateRows, optional
         Where late rows are stored, if they are.
-    asked : bool, default False
+    on_request : bool, default False
         Whether nearest matches and aggregates are emitted when the caller requests them, which knows which rows expire:
         a bucket of the Spark pipeline does.
     now : float, optional
@@ -92,7 +92,7 @@ class JoinOperator:
         limit: TableLimit = TABLE,
         sealed: IndexTerms | None = None,
         late: KeptLateRows | None = None,
-        asked: bool = False,
+        on_request: bool = False,
         now: float | None = None,
     ) -> None:
         self.plan = plan
@@ -116,7 +116,7 @@ class JoinOperator:
             plan, "left", chosen=chosen, merge=merge, make_index=making, closing=closing, indexed=at_once,
             marked="left" in marked,
         )  # fmt: skip
-        waits = not at_once and not asked and sealed is None
+        waits = not at_once and not on_request and sealed is None
         latest = LatestTerms.of(plan) if waits else None
         # The rows of a self-join are in both windows, their payload is stored once.
         shared = left.payload if plan.config.self_join else None
@@ -141,12 +141,12 @@ class JoinOperator:
         # An attribute: a cached property makes all others of the object slower to read.
         self.copies = self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
         """Whether the fused path serves this join, and copies all that it keeps of a batch."""
-        self.deferred = None if at_once or asked else DeferredPath(parts)
+        self.deferred = None if at_once or on_request else DeferredPath(parts)
         """The path of nearest matches and aggregates as rows expire; None if pairs are emitted at once."""
-        self.asked = AskedPath(parts) if asked and not at_once else None
+        self.on_request = RequestedPath(parts) if on_request and not at_once else None
         """The path of nearest matches and aggregates that the caller requests; None if it does not."""
         pairs = GeneralPath(parts)
-        self.general, self._output = self.deferred or self.asked or pairs, pairs.output
+        self.general, self._output = self.deferred or self.on_request or pairs, pairs.output
         self._advisor = IndexAdvisor(plan, changes=sealed is None and at_once)
         # Both indexes exist until the new one is done.
         self._crowding_due = plan.tuning.crowding_check_rows if plan.config.memory_limit is None else None

@@ -426,7 +426,7 @@ def _table(gathered: Mapping[Side, Gathered | WithNulls], start: int, stop: int,
 
 
 def _widths(gathered: Mapping[Side, Gathered | WithNulls]) -> Widths:
-    return gathered["left"].widths.beside(gathered["right"].widths)
+    return gathered["left"].widths.joined(gathered["right"].widths)
 
 
 def _chunks(candidates: Candidates, most: int) -> Iterator[tuple[int, int]]:

@@ -86,7 +86,7 @@ class PairFilter(NamedTuple):
             return bool(
                 find_held(
                     program.code, self.constants, self.columns, self.sides, program.registers,
-                    matches.found, matches.counts, *probes, take, *ordinals, ROLES[role], flags,
+                    matches.positions, matches.counts, *probes, take, *ordinals, ROLES[role], flags,
                 )
             )  # fmt: skip
 

@@ -202,8 +202,8 @@ def _passes(
         inside = _inside(ranges, keys.values[place])
         if matchable is not None:
             inside &= matchable[:, None]
-        if keys.kept is not None:
-            inside &= keys.kept
+        if keys.eligible is not None:
+            inside &= keys.eligible
         return inside
 
     closed = {}

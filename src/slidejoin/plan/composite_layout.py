@@ -171,7 +171,7 @@ class CompositeLayout:
         if self.of.range is not None:
             places = np.ascontiguousarray(self._place(keys.values[self.of.range]))
             _kernels().pack(places, self.span.base, self.span.last, self.span.bits, packed)
-        return RowKeys(packed, dimensions(keys, self.dims), keys.kept, keys.inexact)
+        return RowKeys(packed, dimensions(keys, self.dims), keys.eligible, keys.inexact)
 
     def _hashed(self, values: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         mixed = mix(np.ascontiguousarray(values[0]))

@@ -34,7 +34,7 @@ class TermKeys(NamedTuple):
     ----------
     values : tuple of (n,) int64
         A key of each term of the plan.
-    kept : (n,) bool or None
+    eligible : (n,) bool or None
         Rows that can match at all; None for all. The keys of others mean nothing.
     inexact : frozenset of int
         Numbers of the terms of which some key was clipped.
@@ -44,7 +44,7 @@ class TermKeys(NamedTuple):
     """
 
     values: tuple[NDArray[np.int64], ...]
-    kept: NDArray[np.bool_] | None
+    eligible: NDArray[np.bool_] | None
     inexact: frozenset[int]
     rows: int
     branches: tuple[TermKeys, ...] = ()
@@ -52,7 +52,7 @@ class TermKeys(NamedTuple):
     def extent(self, term: int) -> Extent | None:
         """Return the smallest and the largest key of a term; None if no row can match."""
         values = self.values[term]
-        values = values if self.kept is None else values[self.kept]
+        values = values if self.eligible is None else values[self.eligible]
         return (int(values.min()), int(values.max())) if values.size else None
 
 
@@ -157,7 +157,7 @@ class PlainLayout:
     def rows(self, keys: TermKeys) -> RowKeys:
         """Return what an index stores."""
         return RowKeys(
-            np.ascontiguousarray(keys.values[self.key]), dimensions(keys, self.dims), keys.kept, keys.inexact
+            np.ascontiguousarray(keys.values[self.key]), dimensions(keys, self.dims), keys.eligible, keys.inexact
         )
 
     def ranges(

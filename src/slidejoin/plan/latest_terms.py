@@ -93,7 +93,7 @@ class LatestTerms(NamedTuple):
             return None
         both = []
         for term in (self.equal[0], self.near):
-            left, right = term.beside("left"), term.beside("right")
+            left, right = term.shifted_column("left"), term.shifted_column("right")
             if left is None or right is None or left.shift.sign != 1:
                 return None
             names: dict[Side, str] = {"left": left.column, "right": right.column}

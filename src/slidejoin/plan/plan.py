@@ -59,7 +59,7 @@ class StoredColumns:
         Of the side's batches.
     saved : pyarrow.Schema
         What snapshots hold: columns that were given, with their types as they are held.
-    kept : pyarrow.Schema
+    stored : pyarrow.Schema
         What the window holds: these, and added ones; of texts that are only compared for equality the codes alone.
     codes : dict of str to str
         The columns of codes, and the columns of texts that they stand for.
@@ -69,7 +69,7 @@ class StoredColumns:
 
     given: pa.Schema
     saved: pa.Schema
-    kept: pa.Schema
+    stored: pa.Schema
     codes: dict[str, str]
     values: dict[str, Node]
 
@@ -80,8 +80,8 @@ class StoredColumns:
 
     def with_added(self, other: StoredColumns) -> StoredColumns:
         """Return these columns with those that are added for another predicate."""
-        stored = _with_added(self.kept, other.codes, other.values)
-        return replace(self, kept=stored, codes=self.codes | other.codes, values=self.values | other.values)
+        stored = _with_added(self.stored, other.codes, other.values)
+        return replace(self, stored=stored, codes=self.codes | other.codes, values=self.values | other.values)
 
     @staticmethod
     def of(
@@ -234,7 +234,7 @@ class Plan:
 
     def kept_schema(self, side: Side) -> pa.Schema:
         """Return the schema of what the window holds of that side: the columns that are output or compared."""
-        return self.columns[side].kept
+        return self.columns[side].stored
 
     def index_terms(self, algorithm: str) -> IndexTerms:
         """Return which terms an index answers, as far as the predicate alone tells."""

@@ -85,8 +85,8 @@ class Gathered:
         widths = Widths(self.rows, self._fixed)
         for one in self._held:
             if one.column.text:
-                widths = widths.beside(Widths(self.rows, 0, text_lengths(one.values)))
-        return widths if self._others is None else widths.beside(self._others.widths)
+                widths = widths.joined(Widths(self.rows, 0, text_lengths(one.values)))
+        return widths if self._others is None else widths.joined(self._others.widths)
 
     def complete(self, most: int) -> None:
         """Copy the remaining bytes, if the rows have no more than so many."""

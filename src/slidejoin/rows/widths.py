@@ -64,7 +64,7 @@ class Widths(NamedTuple):
     fixed: int
     varying: NDArray[np.int64] | None = None
 
-    def beside(self, other: Widths) -> Widths:
+    def joined(self, other: Widths) -> Widths:
         """Return the widths of as many rows with the columns of both."""
         known = [one.varying for one in (self, other) if one.varying is not None]
         return Widths(self.rows, self.fixed + other.fixed, sum(known[1:], known[0]) if known else None)

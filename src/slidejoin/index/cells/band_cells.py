@@ -529,13 +529,15 @@ class BandCells(Index):
         while True:
             done, total = find_cells(
                 self.slots, self.pool, self.state, probes.lo, probes.hi, probes.rank, probes.view, done, end,
-                into.found, total, into.found.size - MARGIN, into.counts,
+                into.positions, total, into.positions.size - MARGIN, into.counts,
             )  # fmt: skip
-            if done == end or (done > begin and into.found.size >= MOST_FOUND):
+            if done == end or (done > begin and into.positions.size >= MOST_FOUND):
                 break
-            into.room(2 * into.found.size)
+            into.room(2 * into.positions.size)
         if probes.dims.size and (stored := self.stored) is not None:
-            total = check_found(into.found, into.counts, begin, done, stored, probes.lows, probes.highs, probes.dims)
+            total = check_found(
+                into.positions, into.counts, begin, done, stored, probes.lows, probes.highs, probes.dims
+            )
         into.done, into.total = done, total
 
     def count(self, probes: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
@@ -544,7 +546,7 @@ class BandCells(Index):
             into.counts = np.empty(probes.lo.size, np.int32)
         count_cells(
             self.slots, self.pool, self.state, probes.lo, probes.hi, probes.rank, probes.view, begin, end,
-            into.found, 0, ENDLESS, into.counts,
+            into.positions, 0, ENDLESS, into.counts,
         )  # fmt: skip
         into.begin, into.done, into.total = begin, end, 0
 

@@ -158,7 +158,7 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     if size < 0:
         return False
     into.room(into.total + size + LANES)
-    gather(positions, places, counts, into.total, into.found)
+    gather(positions, places, counts, into.total, into.positions)
     into.done, into.total = into.done + n, into.total + size
     return True
 
@@ -173,7 +173,7 @@ def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions
     )  # fmt: skip
     if size >= 0:
         into.room(size + LANES)
-        gather_spots(positions, spots, into.counts[:n], 0, into.found)
+        gather_spots(positions, spots, into.counts[:n], 0, into.positions)
         into.done, into.total = n, size
 
 

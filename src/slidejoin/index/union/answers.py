@@ -176,7 +176,7 @@ class BranchRows:
 
     def _widened(self, positions: FoundPositions, total: int) -> NDArray[np.int64]:
         rows: NDArray[np.int64] = rows_pool.take(total)
-        widen_found(positions.found, total, self._index.floor, rows)
+        widen_found(positions.positions, total, self._index.floor, rows)
         return rows
 
     def _expanded(

@@ -139,7 +139,7 @@ class FoldedRows:
             old = widths_of(self.table.select(list(names)))
             every[folded] = old.fixed + (0 if old.varying is None else old.varying[places])
         widths = Widths(live.size, 0, every)
-        return widths if others is None else widths.beside(others)
+        return widths if others is None else widths.joined(others)
 
 
 def _taken(one: pa.Table, two: pa.Table, places: NDArray[np.int64]) -> pa.Table:

@@ -14,7 +14,7 @@ Right rows stay as long as a waiting left row has them in its interval. Where le
 that would be without end: then all waiting left rows are answered over the right rows so far, these answers are stored,
 and the right rows that no row to come can see are dropped (`DeferredPath.fold`).
 
-In a bucket on Spark the caller knows which rows expire, and requests the answers (`AskedPath`)::
+In a bucket on Spark the caller knows which rows expire, and requests the answers (`RequestedPath`)::
 
     slice ─▶ rows are inserted                  `answers` of left rows ─▶ tables
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.stored import StoredValue
 
-__all__ = ["AskedPath", "DeferredPath", "answers_of", "insert_rows"]
+__all__ = ["DeferredPath", "RequestedPath", "answers_of", "insert_rows"]
 
 FOLDED_FROM = 2
 """Right rows are folded once the window holds so many times the rows that it needs at even rates."""
@@ -263,7 +263,7 @@ def _inverse(order: NDArray[np.int64]) -> NDArray[np.int64]:
 NO_ROWS = np.empty(0, np.int64)
 
 
-class AskedPath:
+class RequestedPath:
     """Inserts any slice of arrivals, and answers left rows of the window on request.
 
     Right rows are those of the window: the caller stores them as long as a left row that waits may meet them.

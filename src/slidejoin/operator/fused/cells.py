@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
-    from slidejoin.predicate.ranges.terms import Beside
+    from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.sides import Side
 
 __all__ = ["FusedCells"]
@@ -103,7 +103,7 @@ class FusedCells(FusedPush):
     takes_wide = False
     """Whether tables may be wide though keys are not packed."""
 
-    def __init__(self, parts: JoinParts, columns: Mapping[Side, tuple[Beside, ...]] | None = None) -> None:
+    def __init__(self, parts: JoinParts, columns: Mapping[Side, tuple[ShiftedColumn, ...]] | None = None) -> None:
         plan, bands = parts.plan, around(parts.plan)
         composite = composite_columns(plan)
         super().__init__(parts, columns or composite or {side: (band,) for side, band in bands.items()})
@@ -374,7 +374,7 @@ class FusedCells(FusedPush):
         `marked` says whether the rows of the pairs have their marks.
         """
         assert self._join_type is not None  # noqa: S101 - nothing leaves otherwise
-        counts = {side: self.probe_sides[side].found.counts[: arrivals.rank(side).size] for side in SIDES}
+        counts = {side: self.probe_sides[side].matches.counts[: arrivals.rank(side).size] for side in SIDES}
         rows = self._join_type.fused(pairs, arrivals, times or NO_TIMES, first, counts, marked=marked)
         if rows.known is None and (rows.left is pairs[0] or rows.right is pairs[1]):
             rows = JoinedRows(rows.left.copy(), rows.right.copy())  # a reference to a table keeps all its memory

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.ranges.terms import Around, Beside
+    from slidejoin.predicate.ranges.terms import Around, ShiftedColumn
     from slidejoin.sides import Side
 
 __all__ = [
@@ -34,11 +34,11 @@ __all__ = [
     "SortValues",
     "around",
     "arrived",
-    "beside",
     "in_reach",
     "keys_say_all",
     "plain",
     "range_terms",
+    "shifted_columns",
     "two_columns",
 ]
 
@@ -64,13 +64,13 @@ class FusedPush:
     ----------
     parts : JoinParts
         Of a join whose plan is `plain`.
-    keys : mapping of side to tuple of Around or Beside
+    keys : mapping of side to tuple of Around or ShiftedColumn
         The columns of each side whose values are keys: one, or those of all terms of a composite key.
     """
 
     kernels: tuple[Callable[..., Any], ...]
 
-    def __init__(self, parts: JoinParts, keys: Mapping[Side, Sequence[Around | Beside]]) -> None:
+    def __init__(self, parts: JoinParts, keys: Mapping[Side, Sequence[Around | ShiftedColumn]]) -> None:
         self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
@@ -108,7 +108,7 @@ class FusedPush:
         if values:
             window.hold_values(values, columns.rows, first, time_max)
         else:
-            window.hold(columns.kept, first, time_max)
+            window.hold(columns.stored, first, time_max)
 
     def _counts(
         self,
@@ -118,7 +118,7 @@ class FusedPush:
         marks: NDArray[np.bool_],
     ) -> pa.Table:
         """Output the number of pairs of each arrival, (n,) int64; `marks` (n,) bool are True for left rows."""
-        tables = {side: columns[side].kept for side in SIDES} if self._counted_columns else {}
+        tables = {side: columns[side].stored for side in SIDES} if self._counted_columns else {}
         parts = self._parts
         found = list(parts.count_tables.tables(matches, tables, arrivals, parts.limit, marks))
         return together(found, parts.plan.layout.schema)
@@ -139,7 +139,7 @@ def arrived(
     columns: Mapping[Side, BatchColumns], arrivals: Arrivals, times: Mapping[Side, NDArray[np.int64]] | None = None
 ) -> Push:
     """Return the rows in the form of the general path, for the steps that use it."""
-    return Push({side: columns[side].kept for side in SIDES}, dict(times or NO_TIMES), arrivals)
+    return Push({side: columns[side].stored for side in SIDES}, dict(times or NO_TIMES), arrivals)
 
 
 def plain(parts: JoinParts) -> bool:
@@ -167,23 +167,23 @@ def range_terms(plan: Plan) -> tuple[int, ...]:
     return tuple(place for place, term in enumerate(plan.terms) if isinstance(term, RangeTerm))
 
 
-def two_columns(plan: Plan) -> dict[Side, tuple[Beside, Beside]]:
+def two_columns(plan: Plan) -> dict[Side, tuple[ShiftedColumn, ShiftedColumn]]:
     """Return, for both sides, the columns of two terms that are shifts of integers; else nothing."""
     terms = [term for term in plan.terms if isinstance(term, RangeTerm)]
     if len(terms) != MOST_TERMS:
         return {}
-    found: dict[Side, tuple[Beside, Beside]] = {}
+    found: dict[Side, tuple[ShiftedColumn, ShiftedColumn]] = {}
     for side in SIDES:
-        one, two = (term.beside(side) for term in terms)
+        one, two = (term.shifted_column(side) for term in terms)
         if one is None or two is None or not (in_reach(one) and in_reach(two)):
             return {}
         found[side] = one, two
     return found
 
 
-def in_reach(beside: Beside) -> bool:
+def in_reach(column: ShiftedColumn) -> bool:
     """Tell whether a probe's range of that term is one whose ends are open or near."""
-    shift = beside.shift
+    shift = column.shift
     if shift.lows.size != 1:
         return False
     low, high = int(shift.lows[0]), int(shift.highs[0])
@@ -202,7 +202,7 @@ def around(plan: Plan) -> dict[Side, Around]:
     return {role: one for role, one in found.items() if one is not None}
 
 
-def beside(plan: Plan) -> dict[Side, Beside]:
+def shifted_columns(plan: Plan) -> dict[Side, ShiftedColumn]:
     """Return, for each side that has it, the column whose values are keys, and how ranges follow from them.
 
     Nothing where keys are composite.
@@ -210,5 +210,5 @@ def beside(plan: Plan) -> dict[Side, Beside]:
     if plan.composite is not None:
         return {}
     term = plan.terms[0]
-    found = {role: term.beside(role) if isinstance(term, RangeTerm) else None for role in SIDES}
+    found = {role: term.shifted_column(role) if isinstance(term, RangeTerm) else None for role in SIDES}
     return {role: one for role, one in found.items() if one is not None}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.ranges.terms import Beside
+    from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.sides import Side
 
 __all__ = ["COLUMNS", "KeyPacking", "PackedKeys", "composite_columns"]
@@ -45,24 +45,26 @@ COLUMNS = tuple(word(PACKING, "parts", number, "column") for number in range(MOS
 """Where the address of each term's column is among the words of a side."""
 
 
-def composite_columns(plan: Plan) -> dict[Side, tuple[Beside, ...]]:
+def composite_columns(plan: Plan) -> dict[Side, tuple[ShiftedColumn, ...]]:
     """Return, for both sides, the columns of a composite key in cells; nothing if it is more than shifts of columns."""
     of = plan.composite
     if of is None or plan.index_terms(CELLS).key != of.terms or len(of.terms) > MOST_PARTS:
         return {}
-    found: dict[Side, tuple[Beside, ...]] = {}
+    found: dict[Side, tuple[ShiftedColumn, ...]] = {}
     for side in SIDES:
         terms = [plan.terms[place] for place in of.terms]
-        columns = [one for term in terms if isinstance(term, RangeTerm) and (one := term.beside(side)) is not None]
+        columns = [
+            one for term in terms if isinstance(term, RangeTerm) and (one := term.shifted_column(side)) is not None
+        ]
         if len(columns) < len(terms) or not all(_narrow(one) for one in columns):
             return {}
         found[side] = tuple(columns)
     return found
 
 
-def _narrow(beside: Beside) -> bool:
+def _narrow(column: ShiftedColumn) -> bool:
     """Tell whether a probe's range of that term is one that has two ends."""
-    lows, highs = beside.shift.lows, beside.shift.highs
+    lows, highs = column.shift.lows, column.shift.highs
     return bool(lows.size == 1 and -CALM <= lows[0] <= highs[0] <= CALM)
 
 
@@ -73,7 +75,7 @@ class KeyPacking:
     ----------
     plan : Plan
     windows : dict from side to SideWindow
-    columns : dict from side to tuple of Beside
+    columns : dict from side to tuple of ShiftedColumn
         The `composite_columns`.
     words : memoryview
         Of int64, for kernels.
@@ -85,7 +87,7 @@ class KeyPacking:
         self,
         plan: Plan,
         windows: Mapping[Side, SideWindow],
-        columns: Mapping[Side, tuple[Beside, ...]],
+        columns: Mapping[Side, tuple[ShiftedColumn, ...]],
         words: memoryview,
         at: Mapping[Side, int],
     ) -> None:
@@ -98,8 +100,8 @@ class KeyPacking:
         self._layouts: tuple[KeyLayout | None, KeyLayout | None] = (None, None)
         for side in SIDES:
             words[at[side] + PART_COUNT] = len(columns[side])
-            for number, beside in enumerate(columns[side]):
-                part, shift = at[side] + PARTS[number], beside.shift
+            for number, column in enumerate(columns[side]):
+                part, shift = at[side] + PARTS[number], column.shift
                 words[part + SIGN], words[part + LOWER] = shift.sign, int(shift.lows[0])
                 words[part + UPPER] = int(shift.highs[0])
 
@@ -144,7 +146,7 @@ class PackedKeys:
     """
 
     def __init__(
-        self, plan: Plan, windows: Mapping[Side, SideWindow], columns: Mapping[Side, tuple[Beside, ...]]
+        self, plan: Plan, windows: Mapping[Side, SideWindow], columns: Mapping[Side, tuple[ShiftedColumn, ...]]
     ) -> None:
         self._pack = words_for(PACKING, 2)
         self._words = memoryview(self._pack.data)

@@ -43,7 +43,7 @@ class ProbeSide:
     def __init__(self, at: int, view: NDArray[np.int64], found: FoundPositions) -> None:
         self.at = at
         self.view = view
-        self.found = found
+        self.matches = found
         self._table: tuple[NDArray[Any], ...] = ()
 
     def look_at(self, index: BandCells, words: memoryview) -> None:
@@ -61,28 +61,28 @@ class ProbeSide:
 
     def make_room(self, probes: int, words: memoryview) -> None:
         """Make room for matches: four a probe, or as many as were needed before."""
-        found, places = self.found, 4 * probes + 2 * STRETCHES * MARGIN
-        if found.counts.size < probes or found.found.size < places or not words[self.at + VIEWED]:
+        found, places = self.matches, 4 * probes + 2 * STRETCHES * MARGIN
+        if found.counts.size < probes or found.positions.size < places or not words[self.at + VIEWED]:
             found.counts = np.empty(max(2 * probes, found.counts.size), np.int32)
             found.room(places)
             words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(found.counts)
-            point(words, self.at + MATCHES, found.found)
+            point(words, self.at + MATCHES, found.positions)
 
     def learn(self, words: memoryview) -> None:
         """Make more room the next time if there was too little."""
         asked, done = words[self.at + PROBES + LENGTH], sum(words[self.at + DONE : self.at + DONE + STRETCHES])
         if 0 < done < asked:
             # Room is taken by all that was found, also by what a check has left out since.
-            places = min(2 * self.found.found.size * asked // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
-            self.found.found = np.empty(places, np.uint32)
+            places = min(2 * self.matches.positions.size * asked // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
+            self.matches.positions = np.empty(places, np.uint32)
             words[self.at + VIEWED] = 0
 
     def joined(self, words: memoryview) -> FoundPositions:
         """Return the matches of the probes, all stretches concatenated; all were answered."""
-        end, found = 0, self.found
+        end, found = 0, self.matches
         for stretch in range(STRETCHES):
             total, beyond = words[self.at + TOTAL + stretch], words[self.at + BEYOND + stretch]
-            found.found[end : end + total] = found.found[beyond : beyond + total]
+            found.positions[end : end + total] = found.positions[beyond : beyond + total]
             end += total
         found.begin, found.done, found.total = 0, words[self.at + PROBES + LENGTH], end
         return found

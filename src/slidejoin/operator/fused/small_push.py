@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.ranges.terms import Beside
+    from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.sides import Side
 
 __all__ = ["SmallPush"]
@@ -102,7 +102,7 @@ class SmallPush:
         """Pairs that the accepted push has room for."""
         self._roomy, self._aside = False, plan.config.order == "none"
 
-    def _packed_keys(self, composite: Mapping[Side, tuple[Beside, ...]]) -> KeyPacking:
+    def _packed_keys(self, composite: Mapping[Side, tuple[ShiftedColumn, ...]]) -> KeyPacking:
         """Make room for composite keys, and return how they are packed."""
         at = {side: AT[side] + PACK for side in SIDES}
         packing = KeyPacking(self._parts.plan, self._parts.windows, composite, self._words, at)

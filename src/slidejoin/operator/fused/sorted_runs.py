@@ -18,7 +18,7 @@ from slidejoin.index.kernels.weaving import weave, weave_counts
 from slidejoin.index.kinds import CELLS, RUNS
 from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming
 from slidejoin.jit.vectors.words import LANES
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, beside, keys_say_all, range_terms
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, keys_say_all, range_terms, shifted_columns
 from slidejoin.operator.fused.kernels.asking import ask_runs
 from slidejoin.operator.slices import slice_rows
 from slidejoin.sides import SIDES, other
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
-    from slidejoin.predicate.ranges.terms import Beside
+    from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.sides import Side
 
 __all__ = ["FusedRuns"]
@@ -57,13 +57,13 @@ class AcceptedRuns(NamedTuple):
 class RunProbes:
     """The probes of one side and their matches, in memory that is kept from push to push."""
 
-    def __init__(self, keys: Beside, view: tuple[int, int]) -> None:
+    def __init__(self, keys: ShiftedColumn, view: tuple[int, int]) -> None:
         shift = keys.shift
         self._sign, self._lows, self._highs = shift.sign, shift.lows, shift.highs
         self._view = np.zeros(VIEW, np.int64)
         self._view[[SIZE, SLIDE]] = view
         self._places = MATCHES
-        self._kept = self.found = np.empty(0, np.uint32)
+        self._scratch = self.positions = np.empty(0, np.uint32)
         self.counts = np.empty(0, np.int32)
         self.total = 0
 
@@ -81,13 +81,16 @@ class RunProbes:
         `coming` are their words as they were sorted for their own side's buffer, and how many rows were in that.
         """
         n, places = keys.size, max(self._places * keys.size, self._places)
-        if self.counts.size < n or self.found.size < places + LANES:
+        if self.counts.size < n or self.positions.size < places + LANES:
             self.counts = np.empty(2 * n, np.int32)
-            self._kept, self.found = np.empty(2 * places + LANES, np.uint32), np.empty(2 * places + LANES, np.uint32)
+            self._scratch, self.positions = (
+                np.empty(2 * places + LANES, np.uint32),
+                np.empty(2 * places + LANES, np.uint32),
+            )
         self._view[ARRIVED] = arrived
         self.total = ask_runs(
-            runs.table(), keys, self._sign, self._lows, self._highs, rank, self._view, *coming, self._kept,
-            self.counts, self.found,
+            runs.table(), keys, self._sign, self._lows, self._highs, rank, self._view, *coming, self._scratch,
+            self.counts, self.positions,
         )  # fmt: skip
         return self.total >= 0
 
@@ -106,7 +109,7 @@ class FusedRuns(FusedPush):
 
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan
-        keys = beside(plan)
+        keys = shifted_columns(plan)
         super().__init__(parts, {side: (one,) for side, one in keys.items()})
         self._probes = {role: RunProbes(keys[role], plan.scope.view(other(role))) for role in SIDES}
         self._largest = slice_rows(plan, {})
@@ -124,7 +127,7 @@ class FusedRuns(FusedPush):
             and parts.plan.scope.counted is not None
             and not any(parts.plan.bound.filters_side(side) for side in SIDES)
             and range_terms(parts.plan) == (0,)
-            and len(beside(parts.plan)) == len(SIDES)
+            and len(shifted_columns(parts.plan)) == len(SIDES)
         )
 
     def accepts(self, batch: PushBatch) -> bool:
@@ -199,8 +202,8 @@ class FusedRuns(FusedPush):
             ordinals = parts.memory.take(pairs), parts.memory.take(pairs)
             floors = [parts.windows[side].index.floor for side in SIDES]
             weave(
-                ranks[0], left.counts, left.found, first["left"], floors[1],
-                ranks[1], right.counts, right.found, first["right"], floors[0],
+                ranks[0], left.counts, left.positions, first["left"], floors[1],
+                ranks[1], right.counts, right.positions, first["right"], floors[0],
                 0, 0, 0, 0, lefts, rights, *ordinals, 0, pairs,
             )  # fmt: skip
             start = parts.stats.since("write", start)

@@ -359,7 +359,7 @@ class FusedTerms(FusedCells):
             self._plain = False
         every, plan = {}, self._parts.plan
         for side in SIDES:
-            rows, values = by_name(columns[side].kept), []
+            rows, values = by_name(columns[side].stored), []
             kept = plan.bound.prefilter(side, rows)
             for place in self._terms:
                 key = plan.terms[place].key(side, rows)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.ingest.ingest import Ingest
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.ranges.terms import Around, Beside
+    from slidejoin.predicate.ranges.terms import Around, ShiftedColumn
     from slidejoin.rows.chunk import Fixed
     from slidejoin.sides import Side
 
@@ -70,7 +70,7 @@ class BatchColumns:
         return values
 
     @property
-    def kept(self) -> pa.Table:
+    def stored(self) -> pa.Table:
         """The rows as they are held."""
         if self._kept is None:
             self._kept = self._intake.held(self._side, self.table)
@@ -83,14 +83,14 @@ class ColumnPlaces:
     Parameters
     ----------
     plan : Plan
-    plain : mapping of side to tuple of Around or Beside
+    plain : mapping of side to tuple of Around or ShiftedColumn
         The columns of each side whose values are keys: one, or those of all terms of a composite key.
     held : mapping of side to columns
         Those of `Payload.plain`.
     """
 
     def __init__(
-        self, plan: Plan, plain: Mapping[Side, Sequence[Around | Beside]], held: Mapping[Side, Sequence[Fixed]]
+        self, plan: Plan, plain: Mapping[Side, Sequence[Around | ShiftedColumn]], held: Mapping[Side, Sequence[Fixed]]
     ) -> None:
         self._keys = {
             side: [(one, _whole(plan.taken_schema(side), one.column)) for one in columns]
@@ -146,9 +146,9 @@ class ColumnPlaces:
         return sort_values({side: taken[side].table for side in SIDES}, name)
 
 
-def _keys(taken: BatchColumns, plain: Around | Beside, place: int | None) -> NDArray[np.int64] | None:
+def _keys(taken: BatchColumns, plain: Around | ShiftedColumn, place: int | None) -> NDArray[np.int64] | None:
     """Return the keys of a column, in that place if its values in memory are keys."""
-    return plain.keys(taken.kept.column(plain.column)) if place is None else taken.words(place)
+    return plain.keys(taken.stored.column(plain.column)) if place is None else taken.words(place)
 
 
 def _whole(schema: pa.Schema, name: str) -> int | None:

@@ -222,7 +222,7 @@ def take_rows(
 
 def _held(plan: MultiPlan, number: int, table: pa.Table) -> pa.Table:
     """Return the columns that are stored, as they are held."""
-    names = plan.kept[number].names
+    names = plan.stored[number].names
     return held(table if table.schema.names == names else table.select(names))
 
 

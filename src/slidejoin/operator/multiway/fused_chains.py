@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.multiway.figures import StepFigures
     from slidejoin.operator.multiway.stream_window import StreamWindow
     from slidejoin.plan.multiway.multi_plan import MultiPlan, Step
-    from slidejoin.predicate.ranges.terms import Beside
+    from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.runtime.array_pool import ArrayPool
 
 __all__ = ["FusedChains", "Walk"]
@@ -256,7 +256,7 @@ class FusedChains:
         table = cell_table(window.index)
         if table is None or table.wide or step.plan.filter({*step.plan.loose, *window.index.inexact}):
             return None
-        # Beside it are event times, or nothing.
+        # Next to it are event times, or nothing.
         return table if window.chosen.key == (0,) and table.dims == len(step.plan.terms) - 1 else None
 
     def _key_place(self, step: Step, bound: frozenset[int]) -> KeyPlace | None:
@@ -282,11 +282,11 @@ def _key_place(plan: MultiPlan, step: Step, windows: Sequence[StreamWindow]) -> 
     return None
 
 
-def _beside(step: Step) -> Beside | None:
+def _beside(step: Step) -> ShiftedColumn | None:
     """Return how the only range of a step's probes follows from a column; None if it does not."""
     plan = step.plan
     term, *others = plan.terms
     if plan.branches or plan.composite is not None or plan.bound.never or any(one.shape != "scope" for one in others):
         return None
-    only = term.beside("left") if isinstance(term, RangeTerm) and not plan.bound.filters_side("left") else None
+    only = term.shifted_column("left") if isinstance(term, RangeTerm) and not plan.bound.filters_side("left") else None
     return only if only is not None and in_reach(only) else None

@@ -265,7 +265,7 @@ class MultiOperator:
     def growth(self, tables: Sequence[pa.Table], room: int) -> int:
         """Return by how many bytes these rows make the windows grow at most; exactly if `room` may not suffice."""
         total = 0
-        stored = [held(table.select(self.plan.kept[number].names)) for number, table in enumerate(tables)]
+        stored = [held(table.select(self.plan.stored[number].names)) for number, table in enumerate(tables)]
         for closely in (False, True):
             total = sum(
                 window.growth(table, closely=closely) for window, table in zip(self.windows, stored, strict=True)

@@ -63,7 +63,7 @@ def count_tables(plan: MultiPlan, push: MultiPush, counts: NDArray[np.int64], li
         varying = np.zeros(push.rows, np.int64)
         if own.varying is not None:
             varying[one.ranks] = own.varying
-        widths = widths.beside(Widths(push.rows, own.fixed, varying))
+        widths = widths.joined(Widths(push.rows, own.fixed, varying))
     names = pa.array(plan.spec.streams)
     first = 0
     for last in limit.stops(widths):

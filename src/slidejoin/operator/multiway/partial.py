@@ -98,7 +98,7 @@ class Partial:
         Event times are still those of the other streams.
         """
         producers, values = self._room(of.total, memory)
-        widen_found(self.producers, self.values, of.counts, of.found, base, of.begin, of.done, producers, values)
+        widen_found(self.producers, self.values, of.counts, of.positions, base, of.begin, of.done, producers, values)
         return Partial(producers, (*self.streams, stream), values)
 
     def with_pairs(

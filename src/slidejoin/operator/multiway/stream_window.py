@@ -64,7 +64,7 @@ class StreamWindow:
     def __init__(self, plan: MultiPlan, number: int) -> None:
         self._plan, self._number = plan, number
         window = plan.spec.windows[number]
-        self.payload = Payload(plan.kept[number], expected=window.capacity("left") or 0)
+        self.payload = Payload(plan.stored[number], expected=window.capacity("left") or 0)
         self.links: dict[tuple[int, tuple[int, ...]], StepIndex] = {}
         self.rows_seen = 0
 
@@ -211,7 +211,7 @@ def gathered(
         if sum(one.nbytes for one in columns_of.values()) > limit.nbytes:
             widths = None
             for one in columns_of.values():
-                widths = one.widths if widths is None else widths.beside(one.widths)
+                widths = one.widths if widths is None else widths.joined(one.widths)
             stops = stops if widths is None else limit.stops(widths)
         start = 0
         for stop in stops:

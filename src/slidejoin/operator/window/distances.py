@@ -67,7 +67,7 @@ class Distances:
 
     def of(self, keys: TermKeys) -> Found:
         """Return the distances of rows that are not stored yet. O(n)."""
-        matchable, distances = keys.kept, []
+        matchable, distances = keys.eligible, []
         for pair in self._pairs:
             one, two = keys.values[pair[0]], keys.values[pair[1]]
             if matchable is not None:

@@ -103,7 +103,7 @@ class MultiPlan:
         Whether a constant part is false or unknown, so that nothing can match.
     scopes : tuple of StepScope
         Of the streams' time windows; empty for count windows.
-    kept : tuple of pyarrow.Schema
+    stored : tuple of pyarrow.Schema
         What the windows hold: the columns that are output or compared, as they are held.
     tuning : Tuning
         Measured thresholds, those of the time of planning.
@@ -117,7 +117,7 @@ class MultiPlan:
     never: bool
     scopes: tuple[StepScope, ...]
     layout: MultiLayout
-    kept: tuple[pa.Schema, ...]
+    stored: tuple[pa.Schema, ...]
     own: dict[int, Node]
     tuning: Tuning = field(default_factory=tuning, compare=False)
     _steps: dict[tuple[int, tuple[int, ...]], Step] = field(default_factory=dict, repr=False, compare=False)
@@ -154,12 +154,12 @@ class MultiPlan:
         on = Literal(value=True) if not parts else parts[0] if len(parts) == 1 else And(parts)
         needed = _columns(self.conjuncts[number].expr for number in links)
         left = {
-            number: [column for column in self.kept[number].names if column in needed.get(stream, ())]
+            number: [column for column in self.stored[number].names if column in needed.get(stream, ())]
             for number, stream in enumerate(spec.streams)
             if number != stored and stream in needed
         }
         fields = [
-            pa.field(wide_name(spec.streams[number], column), self.kept[number].field(column).type)
+            pa.field(wide_name(spec.streams[number], column), self.stored[number].field(column).type)
             for number, columns in left.items()
             for column in columns
         ]
@@ -169,7 +169,7 @@ class MultiPlan:
             fields = [pa.field(NOTHING, pa.int64())]
         config = JoinSpec(on=on, window=spec.windows[stored], output="positions", threads=spec.threads)
         plan = plan_join(
-            config, pa.schema(fields), self.kept[stored], scope=self.scopes[stored] if self.scopes else None
+            config, pa.schema(fields), self.stored[stored], scope=self.scopes[stored] if self.scopes else None
         )
         return Step(stored, links, plan, left)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
-__all__ = ["Around", "Beside", "RangeTerm", "Shape", "make_terms", "ranged", "terms_of"]
+__all__ = ["Around", "RangeTerm", "Shape", "ShiftedColumn", "make_terms", "ranged", "terms_of"]
 
 MOST_PIECES = 16
 MOST_CROSSED = 256
@@ -58,7 +58,7 @@ class Around(NamedTuple):
         return plain_keys(column, self.meaning, self.step)
 
 
-class Beside(NamedTuple):
+class ShiftedColumn(NamedTuple):
     """Ranges that follow from the values of a probe's column by a shift; they are its own keys."""
 
     column: str
@@ -180,16 +180,16 @@ class RangeTerm:
             pieces = ranges.unite(pieces, more, n, MOST_PIECES) if what.union else ranges.intersect(pieces, more, n)
         return pieces
 
-    def beside(self, probe_side: Side) -> Beside | None:
+    def shifted_column(self, probe_side: Side) -> ShiftedColumn | None:
         """Return how ranges follow from a probe's own key, where that is a column as it is; None if they do not."""
         shift, own = self._shift.get(probe_side), self._bare.get(probe_side)
         if shift is None or own is None or shift.node != own:
             return None
-        return Beside(column_of(own)[1], own.type, shift)
+        return ShiftedColumn(column_of(own)[1], own.type, shift)
 
     def around(self, probe_side: Side) -> Around | None:
         """Return how ranges lie around a probe's own key, where that is a column as it is; None if they do not."""
-        shifted = self.beside(probe_side)
+        shifted = self.shifted_column(probe_side)
         if shifted is None or shifted.shift.sign != 1 or shifted.shift.lows.size != 1:
             return None
         low, high = int(shifted.shift.lows[0]), int(shifted.shift.highs[0])

@@ -222,7 +222,7 @@ def _state(
 
 
 def _operator(plan: Plan, chosen: IndexTerms) -> JoinOperator:
-    return JoinOperator(plan, merge=False, limit=FRAME, sealed=chosen, asked=plan.rule is not None)
+    return JoinOperator(plan, merge=False, limit=FRAME, sealed=chosen, on_request=plan.rule is not None)
 
 
 def _loaded(window: BucketWindow, figures: Figures) -> tuple[JoinOperator, dict[Side, list[Segment]], dict[Side, int]]:

@@ -118,15 +118,15 @@ def answer_frames(
     spec: SparkJoinSpec, operator: JoinOperator, rows: NDArray[np.int64], figures: Figures
 ) -> Iterator[pd.DataFrame]:
     """Yield the answers of left rows, (n,) int64 ordinals, ascending: as result rows, or as far as a bucket knows."""
-    if operator.asked is None:
+    if operator.on_request is None:
         msg = "left rows of this join are output as they match"
         raise TypeError(msg)
     if spec.scattered:
-        for table in operator.asked.partial(rows):
+        for table in operator.on_request.partial(rows):
             figures.unmatched += alone_at_home(spec, table)
             yield from partial_frames(spec, table)
         return
-    for table in operator.asked.answers(rows):
+    for table in operator.on_request.answers(rows):
         lines = result_rows(spec, table)
         if lines.num_rows:
             yield to_frame(spec, lines)

@@ -89,7 +89,7 @@ def streams_bucket(
     if watermark is not None:
         stored.expire(watermark)
     room.check(manifest)
-    room.check_columns(dict(zip(spec.streams, rows, strict=True)), dict(zip(spec.streams, plan.kept, strict=True)))
+    room.check_columns(dict(zip(spec.streams, rows, strict=True)), dict(zip(spec.streams, plan.stored, strict=True)))
     if any(table.num_rows for table in rows):
         now = figures.since("state", now)
         operator = _operator(plan)
@@ -165,7 +165,7 @@ def _prepared(spec: StreamsSpec, operator: MultiOperator, rows: Sequence[pa.Tabl
     if spec.order_by is not None:
         values = sort_values_of(dict(zip(spec.streams, rows, strict=True)), spec.order_by)
         by = {number: values[stream] for number, stream in enumerate(spec.streams) if stream in values}
-    given = [table.select(operator.plan.kept[number].names) for number, table in enumerate(rows)]
+    given = [table.select(operator.plan.stored[number].names) for number, table in enumerate(rows)]
     return operator.prepare(given, by, watermark, own_clock=False)
 
 
@@ -201,7 +201,7 @@ class _Kept:
 
     def load(self, number: int) -> tuple[pa.Table, list[tuple[int, int]], int]:
         """Return the rows of a stream, the ordinals of each stretch of them, and how many have arrived."""
-        stream, schema = self.spec.streams[number], self.plan.kept[number]
+        stream, schema = self.spec.streams[number], self.plan.stored[number]
         tables = [self._read(entry, stream, schema) for entry in self.manifest.entries[stream]]
         self.segments[stream] = tables
         rows = pa.concat_tables([schema.empty_table(), *tables])

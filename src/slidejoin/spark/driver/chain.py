@@ -146,7 +146,7 @@ def chained(
 
 def _wide(frame: DataFrame, plan: MultiPlan, stream: int) -> DataFrame:
     """Return the columns of a stream that the join needs, as columns of a wide row; an alias keeps the watermark."""
-    return frame.select(*(F.col(quoted(one)).alias(_wide_name(plan, stream, one)) for one in plan.kept[stream].names))
+    return frame.select(*(F.col(quoted(one)).alias(_wide_name(plan, stream, one)) for one in plan.stored[stream].names))
 
 
 def _wide_name(plan: MultiPlan, stream: int, name: str) -> str:
@@ -213,7 +213,7 @@ def _needed(plan: MultiPlan, links: Sequence[ChainLink], place: int) -> list[str
         name, alias = plan.spec.streams[stream], "r" if stream == link.stream else "l"
         chosen += [
             f"{alias}.{_wide_name(plan, stream, column)}"
-            for column in plan.kept[stream].names
+            for column in plan.stored[stream].names
             if column in own or (name, column) in compared
         ]
     return chosen

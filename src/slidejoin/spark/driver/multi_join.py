@@ -262,7 +262,7 @@ def wired_streams(
         )
         raise SparkJoinError(msg)
     for number, (name, frame) in enumerate(given.items()):
-        check_columns(frame, f"stream {name!r}", plan.kept[number].names)
+        check_columns(frame, f"stream {name!r}", plan.stored[number].names)
     return WiredStreams(given, plan, buckets, names, None, chain_of(plan, len(buckets)), reason)
 
 

@@ -90,14 +90,14 @@ class StreamsSpec:
 
     def packed(self, stream: int) -> pa.Schema:
         """Return the schema of the blocks of a stream: the columns that are compared or output, and the order."""
-        fields = list(streams_plan_of(self).kept[stream])
+        fields = list(streams_plan_of(self).stored[stream])
         if self.order_by is not None and self.order_by not in {field.name for field in fields}:
             fields.append(self.schemas[stream].field(self.order_by))
         return pa.schema(fields)
 
     def described(self) -> dict[str, Any]:
         """Return everything that must be the same for a state to be reused, as plain JSON values."""
-        stored = streams_plan_of(self).kept
+        stored = streams_plan_of(self).stored
         described: dict[str, Any] = {
             "on": wide_sql(self.config.on, whole=True),
             "streams": ", ".join(self.streams),

@@ -144,7 +144,7 @@ class Placed:
         """Yield the copies block by block: the bucket's number, the rows' places, and them with the packed schema."""
         widths = widths_of(self._table).at(self._rows)
         hidden = Widths(widths.rows, sum(values.itemsize for values in self._hidden.values()))
-        for first, last in pairwise([0, *BLOCK.stops(widths.beside(hidden))]):
+        for first, last in pairwise([0, *BLOCK.stops(widths.joined(hidden))]):
             copies, buckets = self._copies(first, last), self._buckets[first:last]
             for start, stop in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), last - first]):
                 rows = self._rows[first + start : first + stop]

@@ -91,7 +91,7 @@ class PositionsInCore(FoundInCore):
         """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
         one = self._positions
         put_positions(
-            one.found, int(self.counts[:first].sum()), one.counts, first, last, self._floor, self._first,
+            one.positions, int(self.counts[:first].sum()), one.counts, first, last, self._floor, self._first,
             self._cores, self._core, places, probes, stored,
         )  # fmt: skip
 
