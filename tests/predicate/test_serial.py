@@ -67,6 +67,7 @@ def test_what_is_written():
         ({**COLUMN, "side": "middle"}, "'side' of a stored 'column' should be one of left, right, got 'middle'"),
         ({**COLUMN, "side": []}, "'side' of a stored 'column' should be one of left, right, got []"),
         ({**COLUMN, "name": 5}, "'name' of a stored 'column' should be a text, got 5"),
+        ({**COLUMN, "name": "\udc00"}, r"'name' of a stored 'column' should be valid Unicode, got '\udc00'"),
         ({"node": "and", "parts": [COLUMN]}, "a stored 'and' should have a list of two or more parts"),
         ({"node": "compare", "op": "!", "left": COLUMN, "right": COLUMN}, "should be one of =, <>, <, <=, >, >="),
         ({"node": "literal", "type": "month", "value": "1"}, "should be one of null, bool, int, decimal"),

@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, get_args
 
+from slidejoin.arguments import is_unicode
 from slidejoin.errors import PredicateError, StateError
 from slidejoin.predicate.expression.expr import (
     Abs,
@@ -298,8 +299,9 @@ def _expect(value: dict[str, Any], *fields: str) -> None:
 
 def _text(value: dict[str, Any], field: str) -> str:
     text = value[field]
-    if not isinstance(text, str):
-        msg = f"{field!r} of a stored {value['node']!r} should be a text, got {_shown(text)}"
+    if not isinstance(text, str) or not is_unicode(text):
+        kind = "valid Unicode" if isinstance(text, str) else "a text"
+        msg = f"{field!r} of a stored {value['node']!r} should be {kind}, got {_shown(text)}"
         raise StateError(msg)
     return text
 
