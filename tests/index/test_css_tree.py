@@ -55,5 +55,5 @@ def test_no_references_are_kept() -> None:
     """Inner nodes hold keys alone: a fan-out's share of the keys, and what fills up cache lines."""
     tree = CssTree.built(np.arange(1 << 16), np.arange(1 << 16))
     assert tree.height == 3
-    assert tree.inner.nbytes < 1.1 * tree.size * 8 / (tree.fan_out - 1)
-    assert tree.inner.ctypes.data % 64 == 0 == tree.keys.ctypes.data % 64
+    assert tree.nodes.inner.nbytes < 1.1 * tree.size * 8 / (tree.fan_out - 1)
+    assert tree.nodes.inner.ctypes.data % 64 == 0 == tree.keys.ctypes.data % 64

@@ -98,7 +98,7 @@ def test_ascending_keys_leave_full_nodes() -> None:
         tree, rng = made(32), np.random.default_rng(1)
         for at in range(0, 20_000, 100):
             tree.insert(keys_of(shape, 100, at, rng), np.arange(at, at + 100))
-        used = np.flatnonzero(tree._sizes)
+        used = np.flatnonzero(tree.nodes.sizes)
         sizes[shape] = 20_000 / used.size
     assert sizes["ascending"] > 30
     assert sizes["few"] < 25
@@ -109,13 +109,13 @@ def test_empty_nodes_are_taken_back() -> None:
     keys, ordinals = rng.integers(0, 1000, 5000), np.arange(5000)
     tree.insert(keys, ordinals)
     assert tree.height > 3
-    nodes = tree._sizes.size
+    nodes = tree.nodes.sizes.size
     tree.delete(keys, ordinals)
     assert (tree.height, tree.rows) == (0, 0)
     for _ in range(3):
         tree.insert(keys, ordinals)
         tree.delete(keys, ordinals)
-    assert tree._sizes.size == nodes
+    assert tree.nodes.sizes.size == nodes
 
 
 def test_seconds_are_of_each_step() -> None:

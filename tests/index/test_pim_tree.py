@@ -138,8 +138,9 @@ def test_what_is_refused() -> None:
             PIMTree(merge_ratio=wrong)
     with pytest.raises(ValueError, match="insertion_depth"):
         PIMTree(insertion_depth=-1)
+    other: Any = IMTree()
     with pytest.raises(TypeError, match="must be PIMTree"):
-        PIMTreeIndex(IMTree(), 0, 10, 0)
+        PIMTreeIndex(other, 0, 10, 0)
     with pytest.raises(ValueError, match="immutable_fan_out"):
         IMTree(immutable_fan_out=2)
 

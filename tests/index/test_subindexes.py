@@ -26,7 +26,7 @@ def i64(values: Any) -> Any:
 
 def content(trees: SubIndexes) -> list[tuple[int, int]]:
     """All rows, by way of the links of the leaves."""
-    keys, values, sizes, following, width = trees.leaves
+    keys, values, sizes, following, _, _, width, _ = trees.pool
     leaf, rows = 0, []
     while leaf != NOTHING:
         own = slice(leaf * width, leaf * width + int(sizes[leaf]))
@@ -53,7 +53,9 @@ def test_leaves_hold_all_rows_in_order(
     hung = CssTree.built(base, np.arange(base.size), 3)
     trees = SubIndexes(fan_out, hung, depth)
     rows: list[tuple[int, int]] = []
-    assert trees.trees == (1 if trees.depth < 1 else int(hung.starts[trees.depth + 1] - hung.starts[trees.depth]))
+    assert trees.trees == (
+        1 if trees.depth < 1 else int(hung.nodes.starts[trees.depth + 1] - hung.nodes.starts[trees.depth])
+    )
     for push in pushes:
         keys, first = i64(sorted(push) if ascending else push), len(rows)
         most = trees.nbytes + trees.growth(keys.size)
@@ -64,14 +66,11 @@ def test_leaves_hold_all_rows_in_order(
     assert [key for key, _ in got] == sorted(key for key, _ in rows)
     assert sorted(got) == sorted(rows)
     # Each range begins where it should: what is read from there on is all that is not below the bound.
-    asked = i64(bounds)
-    leaves, slots = np.empty((2, asked.size), np.int64)
-    keys, values, sizes, following, width = trees.leaves
-    find_leaves(
-        keys, values, trees._roots, trees._heights, fan_out, asked, trees.routes(asked, 0, asked.size), 0, asked.size,
-        leaves, slots,
-    )  # fmt: skip
-    for bound, first_leaf, slot in zip(asked.tolist(), leaves.tolist(), slots.tolist(), strict=True):
+    probed = i64(bounds)
+    leaves, slots = np.empty((2, probed.size), np.int64)
+    keys, _, sizes, following, _, _, width, _ = trees.pool
+    find_leaves(trees.pool, probed, trees.routes(probed, 0, probed.size), 0, probed.size, leaves, slots)
+    for bound, first_leaf, slot in zip(probed.tolist(), leaves.tolist(), slots.tolist(), strict=True):
         read, leaf, at = [], first_leaf, slot
         while leaf != NOTHING:
             read += keys[leaf * width + at : leaf * width + int(sizes[leaf])].tolist()

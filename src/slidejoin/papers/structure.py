@@ -7,7 +7,7 @@ stored by ordinal and checked on candidates, and the answer in two passes (`slid
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.papers.found_rows import FoundByPosition
+from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
-__all__ = ["AT_FIRST", "Structure"]
+__all__ = ["AT_FIRST", "Structure", "walk_groups"]
 
 AT_FIRST = 1 << 10
 """Initial capacity of a structure in rows, if the window holds as many."""
@@ -53,15 +54,27 @@ class Structure(Index):
 
     Attributes
     ----------
+    takes : type of Options
+        Its options.
     next : int
         Ordinal of the row to come.
     """
 
+    takes: ClassVar[type[Options]]
+
     def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+        if not isinstance(options, self.takes):
+            msg = f"options of {self.name} must be {self.takes.__name__}, got {options!r}"
+            raise TypeError(msg)
         self.options, self.dims, self.rows = options, dims, rows
         self.next = self._floor = first
         self._inexact: frozenset[int] = frozenset()
         self._stored = OrdinalRing(dims)
+
+    @property
+    def rows_at_first(self) -> int:
+        """Rows to make room for before any has come."""
+        return AT_FIRST if self.rows is None else min(self.rows, AT_FIRST)
 
     def made_for(self, live: int) -> int:
         """Return how many rows to make room for where `live` are, or are about to be: twice as many, or the window.
@@ -183,3 +196,11 @@ class Structure(Index):
         """Return by how many bytes that many more rows make it grow at most."""
         more = self._stored.growth(self.next + rows - self._floor) if self.dims else 0
         return self.held_growth(rows) + more
+
+
+def walk_groups(
+    probes: Probes, begin: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
+) -> tuple[ProbeRanges, WalkMatches]:
+    """Return what kernels take for a walk from probe `begin` on, see `Structure.walk`."""
+    ranges = ProbeRanges(probes.lo, probes.hi, probes.seen_from, probes.seen_to)
+    return ranges, WalkMatches(counts, ordinals, np.array([begin, 0]))

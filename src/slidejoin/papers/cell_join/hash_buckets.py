@@ -27,7 +27,7 @@ from slidejoin.papers.cell_join.kernels.hash_buckets import (
 )
 from slidejoin.papers.cell_join.options import Hash
 from slidejoin.papers.found_rows import FoundByPosition
-from slidejoin.papers.structure import AT_FIRST, Structure
+from slidejoin.papers.structure import Structure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from slidejoin.index.ordinal_ring import OrdinalRing
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
-    from slidejoin.spec.options import Options
 
 __all__ = ["HashIndex", "HashedWindow"]
 
@@ -50,20 +49,18 @@ class HashIndex(Structure):
     """The index of one side's window; see `Structure`. Expected O(1) for each row, and for each probe plus matches."""
 
     name = "hash"
+    takes = Hash
 
     workers: int = 1
     """Among whom the basic windows of each bucket are divided, see `papers.cell_join.kernels.hash_buckets`."""
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+    def __init__(self, options: Hash, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
-        if not isinstance(options, Hash):
-            msg = f"options of hash must be Hash, got {options!r}"
-            raise TypeError(msg)
         self._fixed = options.buckets
         self.size = options.basic_window
         """Rows of a basic window."""
         self._begin = first
-        self._make(AT_FIRST if rows is None else min(rows, AT_FIRST))
+        self._make(self.rows_at_first)
 
     def _make(self, rows: int) -> None:
         """Make empty buckets for so many rows."""

@@ -25,13 +25,12 @@ from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed,
 from slidejoin.papers.cell_join.options import NestedLoop
 from slidejoin.papers.kernels.comparing import UNIT_BLOCK, group_matches
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
-from slidejoin.papers.structure import AT_FIRST, Structure
+from slidejoin.papers.structure import Structure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
-    from slidejoin.spec.options import Options
 
 __all__ = ["NestedLoopIndex", "best_basic_window"]
 
@@ -69,17 +68,15 @@ class NestedLoopIndex(Structure):
     """The index of one side's window; see `Structure`. A search takes O(rows) for each probe, an insert O(1)."""
 
     name = "nested_loop"
+    takes = NestedLoop
 
     dear_probes = True
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+    def __init__(self, options: NestedLoop, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
-        if not isinstance(options, NestedLoop):
-            msg = f"options of nested_loop must be NestedLoop, got {options!r}"
-            raise TypeError(msg)
         self._batch = options.batch * UNIT_BLOCK
         self._blocks = options.basic_window
-        self._make(AT_FIRST if rows is None else min(rows, AT_FIRST))
+        self._make(self.rows_at_first)
 
     def _layout(self, rows: int) -> tuple[int, int]:
         """Return how many rows a basic window has in a window of so many, and how many places there are."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
-    from slidejoin.spec.options import Options
 
 __all__ = ["Partitions", "RapTableIndex"]
 
@@ -90,12 +89,10 @@ class RapTableIndex(Chain):
     """The index of one side's window; see `Structure`."""
 
     name = "rap_table"
+    takes = RapTable
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
-        if not isinstance(options, RapTable):
-            msg = f"options of rap_table must be RapTable, got {options!r}"
-            raise TypeError(msg)
-        super().__init__(options, dims, rows, first, options.subwindows)
+    def __init__(self, options: RapTable, dims: int, rows: int | None, first: int) -> None:
+        super().__init__(options, dims, rows, first)
         self._partitions, self._sigma = options.partitions, options.sigma
 
     def _partitions_of(self, capacity: int) -> int:

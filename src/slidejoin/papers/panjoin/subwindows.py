@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.probe import Probes
     from slidejoin.papers.panjoin.llat import Llat
-    from slidejoin.spec.options import Options
+    from slidejoin.papers.panjoin.options import RapTable, WibTree
 
 __all__ = ["Chain", "Subwindow"]
 
@@ -82,12 +82,12 @@ class Chain(Structure):
         here means adjusting splitters; summed over threads.
     """
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int, subwindows: int) -> None:
+    def __init__(self, options: RapTable | WibTree, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
         self.chain: list[Subwindow] = []
         """From the oldest to the newest."""
         self.seconds = dict.fromkeys(STEPS, 0.0)
-        self._parts, self._lock = subwindows, Lock()
+        self._parts, self._lock = options.subwindows, Lock()
         # Matches a probe in the last search: a guess at how many probes there is room for.
         self._matches = 1.0
 

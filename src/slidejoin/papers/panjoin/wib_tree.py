@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
-    from slidejoin.spec.options import Options
 
 __all__ = ["Leaves", "WibTreeIndex"]
 
@@ -128,12 +127,10 @@ class WibTreeIndex(Chain):
     """The index of one side's window; see `Structure`."""
 
     name = "wib_tree"
+    takes = WibTree
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
-        if not isinstance(options, WibTree):
-            msg = f"options of wib_tree must be WibTree, got {options!r}"
-            raise TypeError(msg)
-        super().__init__(options, dims, rows, first, options.subwindows)
+    def __init__(self, options: WibTree, dims: int, rows: int | None, first: int) -> None:
+        super().__init__(options, dims, rows, first)
         self._partitions, self._fan_out = options.partitions, options.fan_out
 
     def _width(self, capacity: int) -> int:

@@ -9,35 +9,28 @@ rows arrive as expire, so half empty nodes soon fill again.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slidejoin.jit.vectors.vectors import aligned
 from slidejoin.papers.kernels.key_lanes import KEY_LANES
-from slidejoin.papers.pim_tree.kernels.bplus_nodes import HIGHEST
+from slidejoin.papers.pim_tree.kernels.bplus_nodes import FREE, HEIGHT, HIGHEST, NOTHING, ROOT, STATE, Nodes
 from slidejoin.papers.pim_tree.kernels.bplus_probing import read_leaves, scan_leaves, search_leaves
-from slidejoin.papers.pim_tree.kernels.bplus_tree import (
-    FREE,
-    HEIGHT,
-    NOTHING,
-    ROOT,
-    STATE,
-    delete_entries,
-    insert_entries,
-)
+from slidejoin.papers.pim_tree.kernels.bplus_tree import delete_entries, insert_entries
 from slidejoin.papers.pim_tree.options import BPlusTree
-from slidejoin.papers.structure import AT_FIRST, Structure
+from slidejoin.papers.structure import Structure, walk_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
-    from slidejoin.spec.options import Options
+    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 
-__all__ = ["BPlusTreeIndex", "MutableTree"]
+__all__ = ["BPlusTreeIndex", "MutableTree", "SearchedTree"]
 
 ENTRY_BYTES, NODE_BYTES = 20, 16
 
@@ -47,7 +40,51 @@ SEARCHED_AT_ONCE = 1 << 10
 """Probes that search before they scan: what both read stays in the cache."""
 
 
-class MutableTree:
+class SearchedTree(ABC):
+    """Rows by key: a walk searches where ranges begin, and then scans from there.
+
+    Parameters
+    ----------
+    rows : int
+        How many there are.
+    seconds : dict of str to float
+        Takes the time of ``search`` and ``scan``, among others.
+    """
+
+    def __init__(self, rows: int, seconds: dict[str, float]) -> None:
+        self.rows, self.seconds = rows, seconds
+
+    @abstractmethod
+    def _search(self, lo: NDArray[np.int64], first: int, last: int) -> Any:  # noqa: ANN401 - what `_scan` takes
+        """Return where the ranges of probes first…last-1 begin."""
+
+    @abstractmethod
+    def _scan(self, places: Any, ranges: ProbeRanges, first: int, last: int, matches: WalkMatches) -> None:  # noqa: ANN401
+        """Add the matches of probes first…last-1, which begin at these places."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of everything."""
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Search the places where ranges begin, and scan from there, see `Structure.walk`."""
+        ranges, matches = walk_groups(probes, begin, counts, ordinals)
+        for first in range(begin, end, SEARCHED_AT_ONCE):
+            last, start = min(first + SEARCHED_AT_ONCE, end), perf_counter()
+            places = self._search(probes.lo, first, last)
+            middle = perf_counter()
+            self._scan(places, ranges, first, last, matches)
+            self.seconds["search"] += middle - start
+            self.seconds["scan"] += perf_counter() - middle
+            if matches.done[0] < last:
+                break
+        return int(matches.done[0]), int(matches.done[1])
+
+
+class MutableTree(SearchedTree):
     """Rows in nodes of arrays, see `slidejoin.papers.pim_tree.kernels.bplus_nodes`.
 
     Parameters
@@ -59,141 +96,113 @@ class MutableTree:
     seconds : dict of str to float
         Takes the time of ``insert``, ``delete``, ``search`` (of the places where ranges begin) and ``scan`` (of the
         leaves from there).
+
+    Attributes
+    ----------
+    nodes : Nodes
+        As kernels take them.
     """
 
     def __init__(self, fan_out: int, rows: int, seconds: dict[str, float]) -> None:
-        self.fan_out, self.seconds, self.rows = fan_out, seconds, 0
-        self._keys, self._values = (np.zeros(0, np.int64) for _ in range(2))
-        self._children, self._sizes, self._following, self._before, self._free = (
-            np.zeros(0, np.int32) for _ in range(5)
-        )
-        self._state = np.zeros(STATE, np.int64)
+        super().__init__(0, seconds)
+        self.fan_out = fan_out
+        keys, values = (np.zeros(0, np.int64) for _ in range(2))
+        none = np.zeros(0, np.int32)
+        self.nodes = Nodes(keys, values, none, none, none, none, none, np.zeros(STATE, np.int64), fan_out)
         self._more_nodes(2 * rows // fan_out + SPARE_NODES)
         self._begin()
 
     def clear(self) -> None:
-        """Remove all rows, and keep the nodes."""
-        nodes, self.rows = self._sizes.size, 0
-        self._sizes[:] = 0
-        self._free[:] = np.arange(nodes - 1, -1, -1)
-        self._state[FREE] = nodes
+        """Remove all rows, but not the nodes."""
+        nodes, self.rows = self.nodes.sizes.size, 0
+        self.nodes.sizes[:] = 0
+        self.nodes.free[:] = np.arange(nodes - 1, -1, -1)
+        self.nodes.state[FREE] = nodes
         self._begin()
 
     def _begin(self) -> None:
         """Make an empty leaf the root."""
-        self._state[HEIGHT] = 0
-        self._state[FREE] -= 1
-        self._state[ROOT] = root = int(self._free[self._state[FREE]])
-        self._following[root] = self._before[root] = NOTHING
+        nodes, state = self.nodes, self.nodes.state
+        state[HEIGHT] = 0
+        state[FREE] -= 1
+        state[ROOT] = root = int(nodes.free[state[FREE]])
+        nodes.following[root] = nodes.before[root] = NOTHING
 
     def _more_nodes(self, more: int) -> None:
         """Add free nodes."""
-        nodes, known = self._sizes.size, int(self._state[FREE])
+        old = self.nodes
+        nodes, known = old.sizes.size, int(old.state[FREE])
         entries, have = (nodes + more) * self.fan_out, nodes * self.fan_out
-        columns = []
-        for column in (self._keys, self._values):
-            # Nodes begin with a cache line; the last one may be read beyond its end.
-            columns.append(aligned(2 * (entries + KEY_LANES)).view(np.int64))
-            columns[-1][:have] = column[:have]
-        self._keys, self._values = columns
-        children = aligned(entries).view(np.int32)
-        children[:have] = self._children
-        self._children, numbers = children, np.zeros(more, np.int32)
-        self._sizes, self._following, self._before = (
-            np.concatenate([one, numbers]) for one in (self._sizes, self._following, self._before)
-        )
+        # Nodes begin with a cache line; the last one may be read beyond its end.
+        keys, values = (aligned(2 * (entries + KEY_LANES)).view(np.int64) for _ in range(2))
+        children, numbers = aligned(entries).view(np.int32), np.zeros(more, np.int32)
+        keys[:have], values[:have], children[:have] = old.keys[:have], old.values[:have], old.children
+        sizes, following, before = (np.concatenate([one, numbers]) for one in (old.sizes, old.following, old.before))
         fresh = np.arange(nodes + more - 1, nodes - 1, -1, dtype=np.int32)
-        self._free = np.concatenate([self._free[:known], fresh, np.zeros(nodes - known, np.int32)])
-        self._state[FREE] = known + more
+        free = np.concatenate([old.free[:known], fresh, np.zeros(nodes - known, np.int32)])
+        old.state[FREE] = known + more
+        self.nodes = Nodes(keys, values, children, sizes, following, before, free, state=old.state, fan_out=old.fan_out)
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Insert the rows, with more nodes if the free ones may not suffice. O(n log(rows))."""
         start, done = perf_counter(), 0
         while True:
-            done = insert_entries(
-                self._keys, self._values, self._children, self._sizes, self._following, self._before, self._free,
-                self._state, self.fan_out, keys, ordinals, done,
-            )  # fmt: skip
+            done = insert_entries(self.nodes, keys, ordinals, done)
             if done == keys.size:
                 break
-            self._more_nodes(self._sizes.size // 2 + SPARE_NODES)
+            self._more_nodes(self.nodes.sizes.size // 2 + SPARE_NODES)
         self.rows += keys.size
         self.seconds["insert"] += perf_counter() - start
 
     def delete(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Delete rows that are here. O(n log(rows))."""
         start = perf_counter()
-        delete_entries(
-            self._keys, self._values, self._children, self._sizes, self._following, self._before, self._free,
-            self._state, self.fan_out, keys, ordinals,
-        )  # fmt: skip
+        delete_entries(self.nodes, keys, ordinals)
         self.rows -= keys.size
         self.seconds["delete"] += perf_counter() - start
 
-    def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """Descend to where each range begins and scan the leaves from there, see `Structure.walk`."""
-        result = np.array([begin, 0])
-        leaves, places = (np.empty((probes.lo.shape[0], SEARCHED_AT_ONCE), np.int64) for _ in range(2))
-        for first in range(begin, end, SEARCHED_AT_ONCE):
-            last = min(first + SEARCHED_AT_ONCE, end)
-            start = perf_counter()
-            search_leaves(
-                self._keys, self._values, self._children, self._sizes, self._following, self._state, self.fan_out,
-                probes.lo, first, last, leaves, places,
-            )  # fmt: skip
-            middle = perf_counter()
-            scan_leaves(
-                self._keys, self._values, self._sizes, self._following, self.fan_out, leaves, places, probes.lo,
-                probes.hi, probes.seen_from, probes.seen_to, first, last, int(result[1]), counts, ordinals, result,
-            )  # fmt: skip
-            self.seconds["search"] += middle - start
-            self.seconds["scan"] += perf_counter() - middle
-            if result[0] < last:
-                break
-        return int(result[0]), int(result[1])
+    def _search(self, lo: NDArray[np.int64], first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        leaves, places = (np.empty((lo.shape[0], last - first), np.int64) for _ in range(2))
+        search_leaves(self.nodes, lo, first, last, leaves, places)
+        return leaves, places
+
+    def _scan(
+        self,
+        places: tuple[NDArray[np.int64], NDArray[np.int64]],
+        ranges: ProbeRanges,
+        first: int,
+        last: int,
+        matches: WalkMatches,
+    ) -> None:
+        scan_leaves(self.nodes, *places, ranges, first, last, matches)
+
+    def starts(self, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return leaf and place of the first entry with a key not below each bound, (k, n) int64 all."""
+        return self._search(bounds, 0, bounds.shape[1])
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return keys and ordinals of all rows, in ascending order of both. O(rows)."""
         keys, values = (np.empty(self.rows, np.int64) for _ in range(2))
-        read_leaves(
-            self._keys, self._values, self._children, self._sizes, self._following, self._state, self.fan_out, keys,
-            values,
-        )  # fmt: skip
+        read_leaves(self.nodes, keys, values)
         return keys, values
-
-    def starts(
-        self, bounds: NDArray[np.int64], begin: int, end: int, leaves: NDArray[np.int64], places: NDArray[np.int64]
-    ) -> None:
-        """Find the first entry with a key not below bounds begin…end-1 of each range, see `search_leaves`."""
-        search_leaves(
-            self._keys, self._values, self._children, self._sizes, self._following, self._state, self.fan_out, bounds,
-            begin, end, leaves, places,
-        )  # fmt: skip
-
-    @property
-    def leaves(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], int]:
-        """Keys, values, sizes, following and fan-out, see `slidejoin.papers.pim_tree.kernels.bplus_nodes`."""
-        return self._keys, self._values, self._sizes, self._following, self.fan_out
 
     @property
     def first_leaf(self) -> int:
         """The leaf with the smallest keys."""
-        node = int(self._state[ROOT])
+        node = int(self.nodes.state[ROOT])
         for _ in range(self.height):
-            node = int(self._children[node * self.fan_out])
+            node = int(self.nodes.children[node * self.fan_out])
         return node
 
     @property
     def height(self) -> int:
         """Levels of inner nodes above the leaves."""
-        return int(self._state[HEIGHT])
+        return int(self.nodes.state[HEIGHT])
 
     @property
     def nbytes(self) -> int:
         """Bytes of all nodes, free ones too."""
-        return self._sizes.size * self._node_bytes
+        return self.nodes.sizes.size * self._node_bytes
 
     @property
     def _node_bytes(self) -> int:
@@ -202,9 +211,9 @@ class MutableTree:
     def growth(self, rows: int) -> int:
         """Return by how many bytes that many more rows make it grow at most; at worst each splits a leaf."""
         needed = rows + rows // 2 + self.height + 2
-        if needed <= int(self._state[FREE]):
+        if needed <= int(self.nodes.state[FREE]):
             return 0
-        return (self._sizes.size // 2 + 3 * (needed + SPARE_NODES)) * self._node_bytes
+        return (self.nodes.sizes.size // 2 + 3 * (needed + SPARE_NODES)) * self._node_bytes
 
     @staticmethod
     def most_bytes(fan_out: int, first_rows: int, rows: int) -> int:
@@ -226,14 +235,12 @@ class BPlusTreeIndex(Structure):
     """
 
     name = "bplus_tree"
+    takes = BPlusTree
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+    def __init__(self, options: BPlusTree, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
-        if not isinstance(options, BPlusTree):
-            msg = f"options of bplus_tree must be BPlusTree, got {options!r}"
-            raise TypeError(msg)
         self.seconds = dict.fromkeys(("insert", "delete", "search", "scan"), 0.0)
-        self.tree = MutableTree(options.fan_out, AT_FIRST if rows is None else min(rows, AT_FIRST), self.seconds)
+        self.tree = MutableTree(options.fan_out, self.rows_at_first, self.seconds)
         # The keys of the window in arrival order: deletion needs the key.
         self._window: deque[tuple[NDArray[np.int64], NDArray[np.int64]]] = deque()
 

@@ -18,44 +18,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from slidejoin.papers.pim_tree.bplus_tree import MutableTree
+from slidejoin.papers.pim_tree.bplus_tree import MutableTree, SearchedTree
 from slidejoin.papers.pim_tree.css_tree import FAN_OUT, CssTree, nodes_of, width
 from slidejoin.papers.pim_tree.kernels.chains import scan_sorted, weave_links
+from slidejoin.papers.pim_tree.kernels.css_tree import find_places
 from slidejoin.papers.pim_tree.options import ChainedBPlusTree, ChainedCssTree
-from slidejoin.papers.structure import AT_FIRST, Structure
+from slidejoin.papers.structure import AT_FIRST, Structure, walk_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
-    from slidejoin.spec.options import Options
+    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 
-__all__ = ["ChainedBPlusTreeIndex", "ChainedCssTreeIndex", "ChainedIndex", "Link"]
+__all__ = ["ChainedBPlusTreeIndex", "ChainedCssTreeIndex", "ChainedIndex"]
 
 WOVEN_AT_ONCE = 1 << 12
 """Probes whose matches from all sub-indexes are merged at once."""
-
-
-class Link(Protocol):
-    """A sub-index."""
-
-    rows: int
-    """Rows that it holds."""
-
-    def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """Find the rows of probes begin…end-1, see `Structure.walk`."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of everything."""
-        ...
 
 
 class ChainedIndex(Structure):
@@ -65,34 +48,32 @@ class ChainedIndex(Structure):
     ----------
     active : MutableTree
         The newest sub-index.
-    archived : deque of (Link, int)
+    archived : deque of (SearchedTree, int)
         The others, the oldest first, each with the ordinal behind its newest row.
     seconds : dict of str to float
         Time by step: ``insert``, ``delete`` (of whole sub-indexes), ``search``, ``scan`` (with merging the results),
         ``merge`` (making an active sub-index an archived one).
     """
 
-    def __init__(
-        self, options: Options, dims: int, rows: int | None, first: int, chain_length: int, fan_out: int
-    ) -> None:
+    def __init__(self, options: ChainedBPlusTree | ChainedCssTree, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
-        self.chain_length, self.fan_out = chain_length, fan_out
+        self.chain_length, self.fan_out = options.chain_length, options.fan_out
         self.seconds = dict.fromkeys(("insert", "delete", "search", "scan", "merge"), 0.0)
         self.active = self._new_tree()
-        self.archived: deque[tuple[Link, int]] = deque()
+        self.archived: deque[tuple[SearchedTree, int]] = deque()
         self._first = self._begin = first
         # Probes of all sub-indexes before results are merged: twice as many as had room the last time.
         self._together = WOVEN_AT_ONCE
 
     def _new_tree(self) -> MutableTree:
-        return MutableTree(self.fan_out, AT_FIRST if self.rows is None else min(self.rows, AT_FIRST), self.seconds)
+        return MutableTree(self.fan_out, self.rows_at_first, self.seconds)
 
     @abstractmethod
-    def archive(self) -> Link:
+    def archive(self) -> SearchedTree:
         """Return the active sub-index as an archived one, and make an empty one active."""
 
     @abstractmethod
-    def drop(self, link: Link) -> None:
+    def drop(self, link: SearchedTree) -> None:
         """Free an archived sub-index, or keep its memory for reuse."""
 
     @abstractmethod
@@ -135,26 +116,27 @@ class ChainedIndex(Structure):
         links = [*(link for link, _ in self.archived), self.active]
         if len(links) == 1:
             return self.active.walk(probes, begin, end, counts, ordinals)
-        entries, found_by = np.empty(ordinals.size, np.int64), np.empty((len(links), end), np.int64)
-        starts, done, total, together = np.empty(len(links), np.int64), begin, 0, self._together
+        _, matches = walk_groups(probes, begin, counts, ordinals)
+        entries, counts_by_link = np.empty(ordinals.size, np.int64), np.empty((len(links), end), np.int64)
+        starts, done, together = np.empty(len(links), np.int64), begin, self._together
         while done < end:
-            last, at, room = min(done + together, end), 0, ordinals.size - total
+            last, at, room = min(done + together, end), 0, ordinals.size - int(matches.done[1])
             for number, link in enumerate(links):
                 starts[number] = at
                 # Each gets an equal share of the remaining room, except for a single probe, whose rows may all be in
                 # one.
                 share = room - at if together == 1 else (room - at) // (len(links) - number)
-                last, more = link.walk(probes, done, last, found_by[number], entries[at : at + share])
+                last, more = link.walk(probes, done, last, counts_by_link[number], entries[at : at + share])
                 at += more
             if last > done:
-                total = weave_links(entries, starts, found_by, done, last, counts, ordinals, total)
+                weave_links(entries, starts, counts_by_link, done, last, matches)
                 together, done = min(2 * (last - done), WOVEN_AT_ONCE), last
             elif together > 1:
                 together = 1
             else:
                 break
         self._together = together
-        return done, total
+        return done, int(matches.done[1])
 
     @property
     def count(self) -> int:
@@ -181,21 +163,19 @@ class ChainedBPlusTreeIndex(ChainedIndex):
     """The chain whose archived sub-indexes stay B+-trees; see `ChainedIndex`."""
 
     name = "chained_bplus_tree"
+    takes = ChainedBPlusTree
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
-        if not isinstance(options, ChainedBPlusTree):
-            msg = f"options of chained_bplus_tree must be ChainedBPlusTree, got {options!r}"
-            raise TypeError(msg)
-        super().__init__(options, dims, rows, first, options.chain_length, options.fan_out)
+    def __init__(self, options: ChainedBPlusTree, dims: int, rows: int | None, first: int) -> None:
+        super().__init__(options, dims, rows, first)
         # Memory of the last sub-index that was dropped; the next active one fills it again.
         self._spare: MutableTree | None = None
 
-    def archive(self) -> Link:
+    def archive(self) -> SearchedTree:
         """Leave the active sub-index as it is, and begin another."""
         archived, self.active, self._spare = self.active, self._spare or self._new_tree(), None
         return archived
 
-    def drop(self, link: Link) -> None:
+    def drop(self, link: SearchedTree) -> None:
         """Keep the nodes for the next active sub-index."""
         start = perf_counter()
         self._spare = cast("MutableTree", link)
@@ -209,15 +189,10 @@ class ChainedBPlusTreeIndex(ChainedIndex):
 
     def begun_growth(self, sizes: list[int]) -> int:
         """Return the bytes of all trees that are begun."""
-        first = AT_FIRST if self.rows is None else min(self.rows, AT_FIRST)
-        return sum(MutableTree.most_bytes(self.fan_out, first, rows) for rows in sizes[1:])
+        return sum(MutableTree.most_bytes(self.fan_out, self.rows_at_first, rows) for rows in sizes[1:])
 
 
-SEARCHED_AT_ONCE = 1 << 10
-"""Probes that search before they scan: what both read stays in the cache."""
-
-
-class ArchivedTree:
+class ArchivedTree(SearchedTree):
     """An archived sub-index that is a CSS-tree.
 
     Parameters
@@ -229,47 +204,33 @@ class ArchivedTree:
     """
 
     def __init__(self, tree: CssTree, seconds: dict[str, float]) -> None:
-        self.tree, self.seconds, self.rows = tree, seconds, tree.size
+        super().__init__(tree.size, seconds)
+        self.tree = tree
 
     @property
     def nbytes(self) -> int:
         """Bytes of the tree."""
         return self.tree.nbytes
 
-    def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """Search the place where each range begins and read on from there, see `Structure.walk`."""
-        result, tree = np.array([begin, 0]), self.tree
-        for first in range(begin, end, SEARCHED_AT_ONCE):
-            last = min(first + SEARCHED_AT_ONCE, end)
-            start = perf_counter()
-            places = [tree.places(bounds[first:last]) for bounds in probes.lo]
-            begun = places[0][None] if len(places) == 1 else np.stack(places)
-            middle = perf_counter()
-            scan_sorted(
-                tree.keys, tree.values[: tree.size], begun, probes.lo, probes.hi, probes.seen_from, probes.seen_to,
-                first, last, int(result[1]), counts, ordinals, result,
-            )  # fmt: skip
-            self.seconds["search"] += middle - start
-            self.seconds["scan"] += perf_counter() - middle
-            if result[0] < last:
-                break
-        return int(result[0]), int(result[1])
+    def _search(self, lo: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:
+        places = np.empty((lo.shape[0], last - first), np.int64)
+        for bounds, begun in zip(lo, places, strict=True):
+            find_places(self.tree.nodes, bounds, first, last, -1, begun, begun)
+        return places
+
+    def _scan(
+        self, places: NDArray[np.int64], ranges: ProbeRanges, first: int, last: int, matches: WalkMatches
+    ) -> None:
+        scan_sorted(self.tree.nodes, places, ranges, first, last, matches)
 
 
 class ChainedCssTreeIndex(ChainedIndex):
     """The chain whose archived sub-indexes become CSS-trees; see `ChainedIndex`."""
 
     name = "chained_css_tree"
+    takes = ChainedCssTree
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
-        if not isinstance(options, ChainedCssTree):
-            msg = f"options of chained_css_tree must be ChainedCssTree, got {options!r}"
-            raise TypeError(msg)
-        super().__init__(options, dims, rows, first, options.chain_length, options.fan_out)
-
-    def archive(self) -> Link:
+    def archive(self) -> SearchedTree:
         """Make a CSS-tree of the active sub-index, and empty that."""
         start = perf_counter()
         archived = ArchivedTree(CssTree.built(*self.active.entries()), self.seconds)
@@ -277,7 +238,7 @@ class ChainedCssTreeIndex(ChainedIndex):
         self.seconds["merge"] += perf_counter() - start
         return archived
 
-    def drop(self, link: Link) -> None:
+    def drop(self, link: SearchedTree) -> None:
         """Do nothing: its memory is freed with the last reference."""
 
     def begun_growth(self, sizes: list[int]) -> int:

@@ -3,8 +3,7 @@
 A building block of other structures, not an index by itself. Build it from sorted keys with `CssTree.built`, or make
 an empty one of the right size, write keys and values into it, and then build the inner nodes with `CssTree.fill`, also
 part by part. From then on any number of threads may read it: `CssTree.places` finds where ranges begin, many at once.
-Other kernels take `keys`, `values`, `inner`, `starts` and `fan_out`, and use `kernels.css_tree`. Rows with equal
-keys stay in the order in which they were given.
+Other kernels take `nodes`, and use `kernels.css_tree`. Rows with equal keys stay in the order in which they were given.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.papers.pim_tree.kernels.css_tree import LANES, fill_inner, find_places
+from slidejoin.papers.pim_tree.kernels.css_tree import LANES, CssNodes, fill_inner, find_places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,21 +48,29 @@ class CssTree:
     ----------
     size, fan_out : int
         Rows; children of an inner node.
+    columns : pair of int64 arrays, optional
+        Keys and values from `room`, of which the first ones become the tree's; no other tree may share them.
 
     Attributes
     ----------
+    nodes : CssNodes
+        Rows and inner nodes, as kernels take them.
     keys, values : (size and `LANES` or more,) int64
         Ascending keys, padded behind the last, and the value of each.
-    inner, starts : int64
-        Inner nodes, and the first of each level, see `slidejoin.papers.pim_tree.kernels.css_tree`.
     """
 
-    __slots__ = ("fan_out", "inner", "keys", "size", "starts", "values")
+    __slots__ = ("fan_out", "keys", "nodes", "size", "values")
 
-    def __init__(self, size: int, fan_out: int) -> None:
+    def __init__(
+        self, size: int, fan_out: int, columns: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    ) -> None:
         self.size, self.fan_out = size, fan_out
-        self.keys, self.values = room(size, fan_out)
-        self._shape()
+        self.keys, self.values = room(size, fan_out) if columns is None else columns
+        starts: NDArray[np.int64] = np.cumsum([0, *nodes_of(size, fan_out)])
+        inner = _lines(int(starts[-1]) * self.width)
+        inner[:] = FILLING
+        self.keys[size : size + 2 * self.width] = FILLING
+        self.nodes = CssNodes(self.keys, self.values, size, inner, starts, fan_out)
 
     @classmethod
     def built(cls, keys: NDArray[np.int64], values: NDArray[np.int64], fan_out: int = FAN_OUT) -> CssTree:
@@ -73,22 +80,6 @@ class CssTree:
         tree.fill(0, tree.leaves)
         return tree
 
-    @classmethod
-    def over(cls, keys: NDArray[np.int64], values: NDArray[np.int64], size: int, fan_out: int) -> CssTree:
-        """Return a tree, not filled yet, over the first rows of arrays from `room`; no other tree may share them."""
-        tree = cls.__new__(cls)
-        tree.size, tree.fan_out, tree.keys, tree.values = size, fan_out, keys, values
-        tree._shape()  # noqa: SLF001 - its own
-        return tree
-
-    def _shape(self) -> None:
-        """Make the inner nodes and pad the keys."""
-        places = width(self.fan_out)
-        self.starts: NDArray[np.int64] = np.cumsum([0, *nodes_of(self.size, self.fan_out)])
-        self.inner = _lines(int(self.starts[-1]) * places)
-        self.inner[:] = FILLING
-        self.keys[self.size : self.size + 2 * places] = FILLING
-
     @property
     def leaves(self) -> int:
         """Leaves, each of as many keys as an inner node has."""
@@ -97,7 +88,7 @@ class CssTree:
     @property
     def height(self) -> int:
         """Levels of inner nodes above the leaves."""
-        return self.starts.size - 1
+        return self.nodes.starts.size - 1
 
     @property
     def width(self) -> int:
@@ -113,11 +104,11 @@ class CssTree:
     @property
     def nbytes(self) -> int:
         """Bytes of keys, values and inner nodes."""
-        return self.keys.nbytes + self.values.nbytes + self.inner.nbytes
+        return self.keys.nbytes + self.values.nbytes + self.nodes.inner.nbytes
 
     def fill(self, first: int, last: int) -> None:
         """Fill the inner nodes from the leaves first…last-1; searches need all leaves to be done."""
-        fill_inner(self.keys, self.size, self.fan_out, self.starts, first, last, self.inner)
+        fill_inner(self.nodes, first, last)
 
     def places(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each bound, (n,) int64, the first place with a key >= it, `size` if there is none.
@@ -129,7 +120,7 @@ class CssTree:
         [1, 3, 4]
         """
         places = np.empty(bounds.size, np.int64)
-        find_places(self.keys, self.inner, self.starts, self.fan_out, bounds, 0, bounds.size, places)
+        find_places(self.nodes, bounds, 0, bounds.size, -1, places, places)
         return places
 
 
@@ -139,7 +130,7 @@ def width(fan_out: int) -> int:
 
 
 def room(size: int, fan_out: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return arrays for the keys and values of so many rows, and a cache line more, see `CssTree.over`."""
+    """Return arrays for the keys and values of so many rows, and a cache line more, see `CssTree`."""
     return _lines(size + LANES + 2 * width(fan_out)), np.empty(size + LANES, np.int64)
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.index.probe import Probes
-    from slidejoin.spec.options import Options
+    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 
 __all__ = ["PIMTreeIndex"]
 
@@ -40,15 +39,10 @@ class PIMTreeIndex(TwoStage):
     """
 
     name = "pim_tree"
+    takes = PIMTree
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
-        if not isinstance(options, PIMTree):
-            msg = f"options of pim_tree must be PIMTree, got {options!r}"
-            raise TypeError(msg)
-        super().__init__(
-            options, dims, rows, first, fan_out=options.fan_out, stable_fan_out=options.immutable_fan_out,
-            depth=options.insertion_depth, merge_ratio=options.merge_ratio, threads=options.threads,
-        )  # fmt: skip
+    def __init__(self, options: PIMTree, dims: int, rows: int | None, first: int) -> None:
+        super().__init__(options, dims, rows, first)
         self._threads, self._task_size = options.threads, options.task_size
         self._blocking = options.blocking
         self._merging: Merging | None = None
@@ -61,18 +55,14 @@ class PIMTreeIndex(TwoStage):
         """Of the running merge: 1, 2, or 0 if there is none."""
         return 1 if self._merging is not None else 2 if self._pending is not None else 0
 
-    def walk(
-        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """Search and scan, by as many threads as there are, task by task in arrival order, see `Structure.walk`."""
-        if self._threads == 1 or end - begin < max(SMALLEST_SHARED, 2):
-            return super().walk(probes, begin, end, counts, ordinals)
-        done, total, spent = walk_together(
-            self._stable, self._active.depth, self._table(), probes, begin, end, counts, ordinals,
+    def _walk(self, ranges: ProbeRanges, matches: WalkMatches, end: int) -> NDArray[np.int64]:
+        """Search and scan, by as many threads as there are, task by task in arrival order."""
+        if self._threads == 1 or end - matches.done[0] < max(SMALLEST_SHARED, 2):
+            return super()._walk(ranges, matches, end)
+        return walk_together(
+            self._stable.nodes, self._active.depth, self._pool_words(), ranges, matches, end,
             threads=self._threads, task_size=self._task_size,
         )  # fmt: skip
-        self._walked(spent)
-        return done, total
 
     def _merge(self, inserted: int) -> None:
         """Begin a merge when the mutable part is full, and continue a running one."""

@@ -5,13 +5,14 @@ IM-Tree has one (PIM-Tree, section 3.2), PIM-Tree one for each node of its immut
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slidejoin.papers.pim_tree.css_tree import CssTree, nodes_of
 from slidejoin.papers.pim_tree.kernels.css_tree import LANES, find_nodes
-from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING, insert_ascending, take_leaves
+from slidejoin.papers.pim_tree.kernels.subindexes import FILLING, NOTHING, NodePool, insert_ascending, take_leaves
 from slidejoin.papers.pim_tree.tasks import SMALLEST_SHARED, run_together
 from slidejoin.runtime.array_pool import address_of
 
@@ -27,7 +28,6 @@ SPARE_NODES = 16
 LEAST_FILLED = 6
 """Average fill factor of a node, at least."""
 
-FILLING = np.iinfo(np.int64).max
 NODE_BYTES, TREE_BYTES = 16, 24
 
 
@@ -49,6 +49,8 @@ class SubIndexes:
     ----------
     rows : int
         How many are here.
+    pool : NodePool
+        As kernels take them.
     hung : CssTree
         The immutable tree whose inner nodes lead here.
     depth : int
@@ -56,8 +58,8 @@ class SubIndexes:
     """
 
     def __init__(self, fan_out: int, stable: CssTree, depth: int, threads: int = 1) -> None:
-        self.fan_out, self._width = fan_out, -(-fan_out // LANES) * LANES
-        self._keys, self._values, self._sizes, self._following = (np.empty(0, np.int64) for _ in range(4))
+        none, width = np.empty(0, np.int64), -(-fan_out // LANES) * LANES
+        self.fan_out, self.pool = fan_out, NodePool(none, none, none, none, none, none, width, fan_out)
         self._free = np.zeros((threads, 2), np.int64)
         self.hang(stable, depth)
 
@@ -65,30 +67,39 @@ class SubIndexes:
         """Become empty B+-trees at the nodes of a tree; all previous rows are removed."""
         self.rows, self.hung, self.depth = 0, stable, min(depth, stable.height - 1)
         self._ends = ends_of(stable, self.depth)
-        trees = self.trees
-        if self._sizes.size < trees:
-            self._make_nodes(trees - self._sizes.size + SPARE_NODES)
-        self._keys[: trees * self._width] = FILLING
-        self._sizes[:trees] = 0
-        self._following[: trees - 1] = np.arange(1, trees)
-        self._following[trees - 1] = NOTHING
-        self._roots, self._heights = np.arange(trees), np.zeros(trees, np.int64)
-        cuts = np.linspace(trees, self._sizes.size, self._free.shape[0] + 1).astype(np.int64)
+        trees, nodes = self.trees, self.pool.sizes.size
+        if nodes < trees:
+            self._make_nodes(trees - nodes + SPARE_NODES)
+        self.pool = pool = self.pool._replace(roots=np.arange(trees), heights=np.zeros(trees, np.int64))
+        pool.keys[: trees * pool.width] = FILLING
+        pool.sizes[:trees] = 0
+        pool.following[: trees - 1] = np.arange(1, trees)
+        pool.following[trees - 1] = NOTHING
+        cuts = np.linspace(trees, pool.sizes.size, self._free.shape[0] + 1).astype(np.int64)
         self._free[:, 0], self._free[:, 1] = cuts[:-1], cuts[1:]
         self._moved = 0
 
     def _make_nodes(self, more: int) -> None:
-        for name, places in (("_keys", self._width), ("_values", self._width), ("_sizes", 1), ("_following", 1)):
-            setattr(self, name, np.concatenate([getattr(self, name), np.empty(more * places, np.int64)]))
+        pool = self.pool
+        keys, values = (
+            np.concatenate([one, np.empty(more * pool.width, np.int64)]) for one in (pool.keys, pool.values)
+        )
+        sizes, following = (np.concatenate([one, np.empty(more, np.int64)]) for one in (pool.sizes, pool.following))
+        self.pool = pool._replace(keys=keys, values=values, sizes=sizes, following=following)
 
-    def line(self, stable: CssTree) -> list[int]:
-        """Return the line of these trees for `papers.pim_tree.kernels.im_tree`; searches pass through `stable`."""
-        hung, nodes = self.hung, self._sizes.size
-        arrays = (self._keys, self._values, self._sizes, self._following, self._ends)
+    def words(self, stable: CssTree) -> list[int]:
+        """Return the words of a `HUNG_POOL`, in the order of its fields; searches pass through `stable`."""
+        pool, hung = self.pool, self.hung.nodes
+        places = [
+            (address_of(array), array.size)
+            for array in (
+                pool.keys, pool.values, pool.sizes, pool.following, pool.roots, pool.heights, self._ends, hung.inner,
+                hung.starts,
+            )
+        ]  # fmt: skip
         return [
-            *map(address_of, arrays), self._width, nodes, address_of(self._roots), address_of(self._heights),
-            self.trees, self.fan_out, hung is stable, address_of(hung.inner), hung.inner.size, address_of(hung.starts),
-            hung.starts.size, max(self.depth, 0), hung.fan_out,
+            *chain(*places[:6]), pool.width, pool.fan_out, *places[6], self.hung is stable, *chain(*places[7:]),
+            max(self.depth, 0), hung.fan_out,
         ]  # fmt: skip
 
     @property
@@ -100,7 +111,7 @@ class SubIndexes:
         """Return the tree that has, or would have, each of the bounds begin…end-1, (end - begin,) int64."""
         if self.depth <= 0:
             return np.zeros(end - begin, np.int64)
-        routes, hung = np.empty(end - begin, np.int64), self.hung
+        routes, hung = np.empty(end - begin, np.int64), self.hung.nodes
         find_nodes(hung.inner, hung.starts, hung.fan_out, self.depth, bounds, begin, end, routes)
         return routes
 
@@ -118,7 +129,8 @@ class SubIndexes:
 
         def part(thread: int) -> Callable[[], None]:
             def run() -> None:
-                done[thread] = self._insert(keys, values, routes, done[thread], cuts[thread + 1], thread)
+                begin, end, free = done[thread], cuts[thread + 1], self._free[thread]
+                done[thread] = insert_ascending(self.pool, free, keys, values, routes, begin, end)
 
             return run
 
@@ -128,28 +140,13 @@ class SubIndexes:
             while at < end:
                 # The free nodes of the other threads may suffice.
                 most = int(np.argmax(self._free[:, 1] - self._free[:, 0]))
-                again = self._insert(keys, values, routes, at, end, most)
+                again = insert_ascending(self.pool, self._free[most], keys, values, routes, at, end)
                 if again == at:
-                    nodes = self._sizes.size
+                    nodes = self.pool.sizes.size
                     self._make_nodes(nodes // 2 + SPARE_NODES)
-                    self._free[most] = nodes, self._sizes.size
+                    self._free[most] = nodes, self.pool.sizes.size
                 at = again
         self.rows += keys.size
-
-    def _insert(
-        self,
-        keys: NDArray[np.int64],
-        values: NDArray[np.int64],
-        routes: NDArray[np.int64],
-        begin: int,
-        end: int,
-        thread: int,
-    ) -> int:
-        """Insert a part of the rows with the free nodes of that thread, until these are used up."""
-        return insert_ascending(
-            self._keys, self._values, self._sizes, self._following, self._roots, self._heights, self._free[thread],
-            self.fan_out, keys, values, routes, begin, end,
-        )  # fmt: skip
 
     def move_to(self, other: SubIndexes, rows: int) -> bool:
         """Move so many rows, and the rest of their last leaf, to other B+-trees; tell whether none is left here.
@@ -159,26 +156,19 @@ class SubIndexes:
         if self._moved == NOTHING:
             return True
         keys, values = np.empty((2, rows + self.fan_out), np.int64)
-        state = np.array([self._moved, 0])
-        take_leaves(self._keys, self._values, self._sizes, self._following, self._width, rows, keys, values, state)
-        self._moved, taken = int(state[0]), int(state[1])
+        self._moved, taken = take_leaves(self.pool, self._moved, rows, keys, values)
         self.rows -= taken
         other.insert(keys[:taken], values[:taken])
         return self._moved == NOTHING
 
     @property
-    def leaves(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
-        """Keys, values, sizes and links of all nodes, and the places of each, see `kernels.subindexes`."""
-        return self._keys, self._values, self._sizes, self._following, self._width
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all nodes, including free ones, and of the routing to them."""
-        return self._sizes.size * self._node_bytes + self.trees * TREE_BYTES
+        return self.pool.sizes.size * self._node_bytes + self.trees * TREE_BYTES
 
     @property
     def _node_bytes(self) -> int:
-        return NODE_BYTES * (self._width + 1)
+        return NODE_BYTES * (self.pool.width + 1)
 
     @staticmethod
     def bytes_of(size: int, fan_out: int, stable_fan_out: int, depth: int) -> int:
@@ -193,8 +183,8 @@ class SubIndexes:
         Each row splits a leaf at worst; but a node that was split is half full, and only rows that come one behind the
         other leave less.
         """
-        free, nodes = self._free[:, 1] - self._free[:, 0], self._sizes.size
-        height = int(self._heights.max(initial=0)) + 2
+        free, nodes = self._free[:, 1] - self._free[:, 0], self.pool.sizes.size
+        height = int(self.pool.heights.max(initial=0)) + 2
         filled = self.trees + LEAST_FILLED * (self.rows + rows) // self.fan_out + height - (nodes - int(free.sum()))
         missing = min(rows + rows // 2 + height, max(filled, height)) - int(free.max())
         return 0 if missing <= 0 else (nodes // 2 + 2 * missing + 3 * SPARE_NODES) * self._node_bytes
@@ -204,6 +194,7 @@ def ends_of(stable: CssTree, depth: int) -> NDArray[np.int64]:
     """Return the largest key below each inner node at a depth but the last, (nodes - 1,) int64."""
     if depth <= 0:
         return np.empty(0, np.int64)
-    nodes = int(stable.starts[depth + 1] - stable.starts[depth])
+    starts = stable.nodes.starts
+    nodes = int(starts[depth + 1] - starts[depth])
     rows = (stable.fan_out - 1) * stable.fan_out ** (stable.height - depth)
     return np.ascontiguousarray(stable.keys[rows - 1 : (nodes - 1) * rows : rows])

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.papers.pim_tree.kernels.pim_tree import HEAD, QUEUE, TASK, TOTAL, do_tasks, hand_on
+from slidejoin.papers.kernels.walking import WalkMatches
+from slidejoin.papers.pim_tree.kernels.pim_tree import HEAD, QUEUE, TASK, TOTAL, TaskQueue, do_tasks, hand_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.probe import Probes
-    from slidejoin.papers.pim_tree.css_tree import CssTree
+    from slidejoin.papers.kernels.walking import ProbeRanges
+    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
 
 __all__ = ["SMALLEST_SHARED", "run_together", "walk_together"]
 
@@ -51,37 +52,36 @@ def run_together(tasks: list[Callable[[], None]]) -> None:
 
 
 def walk_together(
-    stable: CssTree,
+    tree: CssNodes,
     depth: int,
     pools: NDArray[np.int64],
-    probes: Probes,
-    begin: int,
+    ranges: ProbeRanges,
+    matches: WalkMatches,
     end: int,
-    counts: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
     *,
     threads: int,
     task_size: int,
-) -> tuple[int, int, NDArray[np.int64]]:
-    """Answer probes task by task, see `papers.structure.Structure.walk` and `papers.pim_tree.kernels.pim_tree`.
+) -> NDArray[np.int64]:
+    """Answer probes up to `end` task by task, see `papers.pim_tree.kernels.pim_tree`, of which the arguments are.
 
-    Returns what `walk` does, and the nanoseconds of all threads together for searches and scans, (2,) int64.
+    Returns the nanoseconds of all threads together for searches and scans, (2,) int64.
     """
+    begin, ordinals = int(matches.done[0]), matches.ordinals
     count = -(-(end - begin) // task_size)
-    queue, tasks = np.zeros(QUEUE, np.int64), np.zeros(count * TASK, np.int64)
+    queue = TaskQueue(np.zeros(QUEUE, np.int64), np.zeros(count * TASK, np.int64), task_size, begin, end)
     # Each thread's own memory stays until all is handed on: addresses point to it.
-    owns = [np.empty(ordinals.size, np.int64) for _ in range(min(threads, count))]
+    owns = [
+        WalkMatches(matches.counts, np.empty(ordinals.size, np.int64), np.zeros(2, np.int64))
+        for _ in range(min(threads, count))
+    ]
     spent = np.zeros((len(owns), 2), np.int64)
 
-    def task(own: NDArray[np.int64], took: NDArray[np.int64]) -> Callable[[], None]:
-        return lambda: do_tasks(
-            queue, tasks, count, task_size, stable.keys, stable.values, stable.size, stable.inner, stable.starts,
-            stable.fan_out, depth, pools, probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts,
-            own, ordinals, took,
-        )  # fmt: skip
+    def task(own: WalkMatches, took: NDArray[np.int64]) -> Callable[[], None]:
+        return lambda: do_tasks(queue, tree, depth, pools, ranges, own, ordinals, took)
 
     run_together([task(own, took) for own, took in zip(owns, spent, strict=True)])
     # The last thread to finish may have met another one handing on, which had checked already.
-    hand_on(queue, tasks, count, ordinals)
+    hand_on(queue, ordinals)
     del owns
-    return min(begin + int(queue[HEAD]) * task_size, end), int(queue[TOTAL]), spent.sum(axis=0)
+    matches.done[:] = min(begin + int(queue.shared[HEAD]) * task_size, end), queue.shared[TOTAL]
+    return spent.sum(axis=0)  # type: ignore[no-any-return]

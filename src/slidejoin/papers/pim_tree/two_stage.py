@@ -17,18 +17,17 @@ from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.papers.pim_tree.css_tree import CssTree, room
 from slidejoin.papers.pim_tree.kernels.css_tree import LANES
 from slidejoin.papers.pim_tree.kernels.im_merging import LEAF, MERGE, OUT, PLACE, merge_some
-from slidejoin.papers.pim_tree.kernels.im_scanning import FIELDS
 from slidejoin.papers.pim_tree.kernels.im_tree import walk_both
 from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING
-from slidejoin.papers.pim_tree.options import IMTree
+from slidejoin.papers.pim_tree.options import IMTree, PIMTree
 from slidejoin.papers.pim_tree.subindexes import SubIndexes
-from slidejoin.papers.structure import Structure
+from slidejoin.papers.structure import Structure, walk_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
-    from slidejoin.spec.options import Options
+    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 
 __all__ = ["IMTreeIndex", "Merging", "TwoStage"]
 
@@ -47,29 +46,19 @@ class TwoStage(Structure):
         How often all rows were put into a new immutable tree.
     """
 
-    def __init__(
-        self,
-        options: Options,
-        dims: int,
-        rows: int | None,
-        first: int,
-        *,
-        fan_out: int,
-        stable_fan_out: int,
-        depth: int,
-        merge_ratio: float,
-        threads: int = 1,
-    ) -> None:
+    def __init__(self, options: IMTree | PIMTree, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
+        depth, threads = (options.insertion_depth, options.threads) if isinstance(options, PIMTree) else (-1, 1)
         self.seconds = dict.fromkeys(STEPS, 0.0)
         self.merges = 0
         self._lock = Lock()
-        self._fan_out, self._stable_fan_out, self._depth, self._ratio = fan_out, stable_fan_out, depth, merge_ratio
-        self._stable = CssTree.built(np.empty(0, np.int64), np.empty(0, np.int64), stable_fan_out)
-        self._active = SubIndexes(fan_out, self._stable, depth, threads)
+        self._fan_out, self._stable_fan_out = options.fan_out, options.immutable_fan_out
+        self._depth, self._ratio = depth, options.merge_ratio
+        self._stable = CssTree.built(np.empty(0, np.int64), np.empty(0, np.int64), options.immutable_fan_out)
+        self._active = SubIndexes(options.fan_out, self._stable, depth, threads)
         self._pools: tuple[SubIndexes, ...] = (self._active,)
         # The memory for the next merge: the arrays of the tree before the present one.
-        self._spare = room(0, stable_fan_out)
+        self._spare = room(0, options.immutable_fan_out)
 
     @property
     def threshold(self) -> int:
@@ -101,24 +90,22 @@ class TwoStage(Structure):
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search the immutable tree and its B+-trees, then scan both, see `Structure.walk`."""
-        result, spent, stable = np.array([begin, 0]), np.zeros(2, np.int64), self._stable
-        walk_both(
-            stable.keys, stable.values, stable.size, stable.inner, stable.starts, stable.fan_out, self._active.depth,
-            self._table(), probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, ordinals, result,
-            spent,
-        )  # fmt: skip
-        self._walked(spent)
-        return int(result[0]), int(result[1])
-
-    def _table(self) -> NDArray[np.int64]:
-        """Return the B+-trees, (pools, FIELDS) int64, for `slidejoin.papers.pim_tree.kernels.im_tree`."""
-        return np.array([pool.line(self._stable) for pool in self._pools], np.int64).reshape(-1, FIELDS)
-
-    def _walked(self, spent: NDArray[np.int64]) -> None:
-        """Add up what searches and scans took, `spent` (2,) int64 in nanoseconds."""
+        ranges, matches = walk_groups(probes, begin, counts, ordinals)
+        spent = self._walk(ranges, matches, end)
         with self._lock:
             for step, nanoseconds in zip(("search", "scan"), spent.tolist(), strict=True):
                 self.seconds[step] += nanoseconds / 1e9
+        return int(matches.done[0]), int(matches.done[1])
+
+    def _walk(self, ranges: ProbeRanges, matches: WalkMatches, end: int) -> NDArray[np.int64]:
+        """Answer probes up to `end`; return what searches and scans took, (2,) int64 in nanoseconds."""
+        spent = np.zeros(2, np.int64)
+        walk_both(self._stable.nodes, self._active.depth, self._pool_words(), ranges, end, matches, spent)
+        return spent
+
+    def _pool_words(self) -> NDArray[np.int64]:
+        """Return the B+-trees, words of `HUNG_POOL`."""
+        return np.array([pool.words(self._stable) for pool in self._pools], np.int64).ravel()
 
     def _spent(self, step: str, start: float) -> None:
         with self._lock:
@@ -149,15 +136,7 @@ class IMTreeIndex(TwoStage):
     """
 
     name = "im_tree"
-
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
-        if not isinstance(options, IMTree):
-            msg = f"options of im_tree must be IMTree, got {options!r}"
-            raise TypeError(msg)
-        super().__init__(
-            options, dims, rows, first, fan_out=options.fan_out, stable_fan_out=options.immutable_fan_out, depth=-1,
-            merge_ratio=options.merge_ratio,
-        )  # fmt: skip
+    takes = IMTree
 
     def _merge(self, inserted: int) -> None:  # noqa: ARG002 - what is due follows from the rows that are there
         """Merge all at once when the mutable part is full."""
@@ -204,12 +183,11 @@ class Merging:
         made = self.made
         if made is None:
             merge_some(
-                self.stable.keys, self.stable.values, self.stable.size, *self.frozen.leaves, self._floor, steps,
-                *self._into, self._state,
+                self.stable.nodes, self.frozen.pool, self._floor, steps, *self._into, state=self._state,
             )  # fmt: skip
             if self._state[LEAF] != NOTHING or self._state[PLACE] < self.stable.size:
                 return False
-            self.made = made = CssTree.over(*self._into, int(self._state[OUT]), self.stable.fan_out)
+            self.made = made = CssTree(int(self._state[OUT]), self.stable.fan_out, self._into)
         first, self._leaves = self._leaves, min(made.leaves, self._leaves + steps)
         made.fill(first, self._leaves)
         return self._leaves == made.leaves

@@ -28,6 +28,7 @@ from slidejoin.index.answer import Answer
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Probing
 from slidejoin.papers.found_rows import FoundByPosition
+from slidejoin.papers.kernels.walking import WalkMatches
 from slidejoin.papers.pim_tree.css_tree import CssTree
 from slidejoin.papers.pim_tree.kernels.chains import weave_links
 from slidejoin.papers.pim_tree.tasks import run_together
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
     from slidejoin.papers.spo_join.part import Part
-    from slidejoin.spec.options import Options
 
 __all__ = ["POJoinIndex"]
 
@@ -78,12 +78,10 @@ class POJoinIndex(Structure):
     """
 
     name = "po_join"
+    takes = POJoin
 
-    def __init__(self, options: Options, dims: int, rows: int | None, first: int) -> None:
+    def __init__(self, options: POJoin, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
-        if not isinstance(options, POJoin):
-            msg = f"options of po_join must be POJoin, got {options!r}"
-            raise TypeError(msg)
         self._po = options
         self.seconds = dict.fromkeys(("insert", "merge", "mutable", "immutable"), 0.0)
         self.merges = 0
@@ -217,30 +215,31 @@ class POJoinIndex(Structure):
         self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Walk all parts, and join their candidates for each probe, see `Structure.walk`."""
-        parts, done, total = self._parts(), begin, 0
+        parts, done, matches = self._parts(), begin, WalkMatches(counts, ordinals, np.array([begin, 0]))
         if not parts:
             counts[begin:end] = 0
             return end, 0
         if boxes.counted is not None and boxes.counted[0] != parts:
             boxes.counted = None  # merged since
-        entries, found_by = np.empty(ordinals.size, np.int64), np.empty((len(parts), end), np.int64)
+        entries, part_counts = np.empty(ordinals.size, np.int64), np.empty((len(parts), end), np.int64)
         while done < end:
+            room = ordinals.size - int(matches.done[1])
             if boxes.counted is None:
                 # As if few matched: each part gets an equal share of the room, at the end of which all have to stop.
                 tried = min(done + WALKED_AT_ONCE, end)
-                shares = np.full(len(parts), (ordinals.size - total) // len(parts))
+                shares = np.full(len(parts), room // len(parts))
             else:
                 each = boxes.counted[1][:, done:end].astype(np.int64)
-                tried = done + int(np.searchsorted(each.sum(axis=0).cumsum(), ordinals.size - total, "right"))
+                tried = done + int(np.searchsorted(each.sum(axis=0).cumsum(), room, "right"))
                 shares = each[:, : tried - done].sum(axis=1)
                 if tried == done:
                     break
-            last = self._walk_parts(parts, boxes, (done, tried), shares, entries, found_by)
-            total = weave_links(entries, np.cumsum(shares) - shares, found_by, done, last, counts, ordinals, total)
+            last = self._walk_parts(parts, boxes, (done, tried), shares, entries, part_counts)
+            weave_links(entries, np.cumsum(shares) - shares, part_counts, done, last, matches)
             if last < tried:
                 boxes.counted = parts, self._counted(parts, boxes, last)
             done = last
-        return done, total
+        return done, int(matches.done[1])
 
     def _walk_parts(
         self,
@@ -249,14 +248,14 @@ class POJoinIndex(Structure):
         probes: tuple[int, int],
         shares: NDArray[np.int64],
         entries: NDArray[np.int64],
-        found_by: NDArray[np.int64],
+        part_counts: NDArray[np.int64],
     ) -> int:
         """Let each part find the rows of these probes in its share of the room; return the first left unanswered."""
         ends, past = np.empty(len(parts), np.int64), np.cumsum(shares)
 
         def ask(number: int, part: Part) -> None:
             into = entries[past[number] - shares[number] : past[number]]
-            ends[number] = self._read_as(part, probes[1] - probes[0]).walk(boxes, *probes, found_by[number], into)[0]
+            ends[number] = self._read_as(part, probes[1] - probes[0]).walk(boxes, *probes, part_counts[number], into)[0]
 
         self._each(parts, ask)
         return int(ends.min())
@@ -416,7 +415,8 @@ class PartMerge:
 
     def _read(self, term: int, steps: int, state: NDArray[np.int64]) -> None:
         """Read so many rows of a term's tree."""
-        leaves = self.frozen.trees[term].leaves
+        nodes = self.frozen.trees[term].nodes
+        leaves = nodes.keys, nodes.values, nodes.sizes, nodes.following, nodes.fan_out
         if self._css:
             read_values(*leaves, steps, self._css[term].keys, self._css[term].values, state)
         elif term == 0:

@@ -202,13 +202,12 @@ class MutableRows(TwoTrees):
 
     def leaves(self, term: int) -> LeafArrays:
         """Return the leaves of a term's tree."""
-        return LeafArrays(*self.trees[term].leaves[1:])
+        nodes = self.trees[term].nodes
+        return LeafArrays(nodes.values, nodes.sizes, nodes.following, nodes.fan_out)
 
     def starts(self, term: int, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Descend to the first entry not below each bound, see `TwoTrees`."""
-        leaves, places = np.empty_like(bounds), np.empty_like(bounds)
-        self.trees[term].starts(bounds, 0, bounds.shape[1], leaves, places)
-        return leaves, places
+        return self.trees[term].starts(bounds)
 
     @property
     def nbytes(self) -> int:

@@ -1,30 +1,31 @@
-"""The nodes of a B+-tree in arrays, and the descent to a leaf (PIM-Tree, section 2.2.1).
-
-Node v has ``sizes[v]`` entries from place ``v * fan_out`` of `keys`, `values` and `children`. An entry of a leaf is a
-row's key and ordinal, in ascending order of both, which makes equal keys distinct; its child is ignored. An entry of an
-inner node is a child and the smallest entry that may be in it, which is ignored for the first child. The last node is
-followed by `KEY_LANES` spare places, since so many entries are compared at once. Leaves are linked both ways by
-`following` and `before`. All arrays that kernels take have been through `vectors.borrowed`.
-"""
+"""The nodes of a B+-tree in arrays, and the descent to a leaf (PIM-Tree, section 2.2.1)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numba import types
 
-from slidejoin.jit.compiling import U64, inlined, prefetch
-from slidejoin.jit.vectors.vectors import count_ones
+from slidejoin.jit.compiling import OUT_I32, OUT_I64, U64, inlined, prefetch
+from slidejoin.jit.groups import group
+from slidejoin.jit.vectors.vectors import borrowed, count_ones
 from slidejoin.papers.kernels.key_lanes import KEY_LANES, keys_below
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "FREE",
     "HEIGHT",
     "HIGHEST",
+    "NODES",
     "NOTHING",
     "ROOT",
     "STATE",
     "TOGETHER",
+    "Nodes",
+    "borrowed_nodes",
     "descend",
     "descend_together",
     "move_entries",
@@ -45,20 +46,60 @@ TOGETHER = 16
 KEYS_A_LINE = 8
 
 
+class Nodes(NamedTuple):
+    """All nodes of a tree.
+
+    Node v has ``sizes[v]`` entries from place ``v * fan_out`` of `keys`, `values` and `children`. An entry of a leaf is
+    a row's key and ordinal, in ascending order of both, which makes equal keys distinct; its child is ignored. An entry
+    of an inner node is a child and the smallest entry that may be in it, which is ignored for the first child. The last
+    node is followed by `KEY_LANES` spare places, since so many entries are compared at once. Leaves are linked both
+    ways by `following` and `before`; `free` are the numbers of free nodes, and `state` is (STATE,).
+
+    A tree of fan-out 4 with the keys 1 to 6 in leaves 0 and 2 below root 1::
+
+        place     0  1  2  3 | 4  5  6  7 | 8  9 10 11
+        keys      1  2  3  . | .  4  .  . | 4  5  6  .
+        children  .  .  .  . | 0  2  .  . | .  .  .  .
+        sizes     3            2            3
+    """
+
+    keys: NDArray[np.int64]
+    values: NDArray[np.int64]
+    children: NDArray[np.int32]
+    sizes: NDArray[np.int32]
+    following: NDArray[np.int32]
+    before: NDArray[np.int32]
+    free: NDArray[np.int32]
+    state: NDArray[np.int64]
+    fan_out: int
+
+
+NODES = group(Nodes, OUT_I64, OUT_I64, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64, types.int64)
+
+
 @inlined
-def place_in_node(
-    keys: Any,  # noqa: ANN401
-    values: Any,  # noqa: ANN401
-    base: Any,  # noqa: ANN401
-    size: Any,  # noqa: ANN401
-    key: Any,  # noqa: ANN401
-    value: Any,  # noqa: ANN401
-    first: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+def borrowed_nodes(nodes: Any) -> Any:  # noqa: ANN401
+    """Return nodes whose arrays are `borrowed`."""
+    return Nodes(
+        borrowed(nodes.keys),
+        borrowed(nodes.values),
+        borrowed(nodes.children),
+        borrowed(nodes.sizes),
+        borrowed(nodes.following),
+        borrowed(nodes.before),
+        borrowed(nodes.free),
+        borrowed(nodes.state),
+        nodes.fan_out,
+    )
+
+
+@inlined
+def place_in_node(nodes: Any, base: Any, size: Any, key: Any, value: Any, first: Any) -> Any:  # noqa: ANN401
     """Return how many entries of a node are not larger than that key and ordinal; the first `first` are ignored.
 
     `first` is 1 for inner nodes and 0 for leaves. O(fan_out / KEY_LANES), and O(log(fan_out)) more for equal keys.
     """
+    keys, values = nodes.keys, nodes.values
     within = (np.int64(1) << min(size, np.int64(KEY_LANES))) - np.int64(1)
     place = count_ones((keys_below(keys, base, key) | first) & within)
     at = np.int64(KEY_LANES)
@@ -78,73 +119,56 @@ def place_in_node(
 
 
 @inlined
-def descend(
-    keys: Any,  # noqa: ANN401
-    values: Any,  # noqa: ANN401
-    children: Any,  # noqa: ANN401
-    sizes: Any,  # noqa: ANN401
-    state: Any,  # noqa: ANN401
-    fan_out: Any,  # noqa: ANN401
-    key: Any,  # noqa: ANN401
-    value: Any,  # noqa: ANN401
-    path: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+def _child(nodes: Any, node: Any, key: Any, value: Any) -> Any:  # noqa: ANN401
+    """Return the child of an inner node that an entry belongs to."""
+    base, size = node * nodes.fan_out, np.int64(nodes.sizes[U64(node)])
+    slot = place_in_node(nodes, base, size, key, value, np.int64(1)) - 1
+    return np.int64(nodes.children[U64(base + slot)])
+
+
+@inlined
+def descend(nodes: Any, key: Any, value: Any, path: Any) -> Any:  # noqa: ANN401
     """Return the leaf for an entry; `path` takes the nodes of the descent, (HIGHEST,) int64."""
-    node = state[ROOT]
-    for level in range(state[HEIGHT]):
+    node = nodes.state[ROOT]
+    for level in range(nodes.state[HEIGHT]):
         path[U64(level)] = node
-        base, size = node * fan_out, np.int64(sizes[U64(node)])
-        slot = place_in_node(keys, values, base, size, key, value, np.int64(1)) - 1
-        node = np.int64(children[U64(base + slot)])
+        node = _child(nodes, node, key, value)
     return node
 
 
 @inlined
 def descend_together(
+    nodes: Any,  # noqa: ANN401
     keys: Any,  # noqa: ANN401
     values: Any,  # noqa: ANN401
-    children: Any,  # noqa: ANN401
-    sizes: Any,  # noqa: ANN401
-    state: Any,  # noqa: ANN401
-    fan_out: Any,  # noqa: ANN401
-    sought_keys: Any,  # noqa: ANN401
-    sought_values: Any,  # noqa: ANN401
     first_key: Any,  # noqa: ANN401
     first_value: Any,  # noqa: ANN401
     count: Any,  # noqa: ANN401
     leaves: Any,  # noqa: ANN401
 ) -> None:
-    """Find the leaves for so many entries, which begin at those places, level by level.
+    """Find the leaves for so many entries, whose keys and values begin at those places, level by level.
 
     The nodes of the next level are prefetched while the others descend; at the end, the leaves' keys and ordinals.
     """
+    height, fan_out = nodes.state[HEIGHT], nodes.fan_out
     for j in range(count):
-        leaves[U64(j)] = state[ROOT]
-    for level in range(state[HEIGHT]):
-        last = level == state[HEIGHT] - 1
+        leaves[U64(j)] = nodes.state[ROOT]
+    for level in range(height):
+        last = level == height - 1
         for j in range(count):
-            node = leaves[U64(j)]
-            key, value = sought_keys[U64(first_key + j)], sought_values[U64(first_value + j)]
-            base, size = node * fan_out, np.int64(sizes[U64(node)])
-            slot = place_in_node(keys, values, base, size, key, value, np.int64(1)) - 1
-            child = np.int64(children[U64(base + slot)])
+            child = _child(nodes, leaves[U64(j)], keys[U64(first_key + j)], values[U64(first_value + j)])
             leaves[U64(j)] = child
-            prefetch(sizes, child)
+            prefetch(nodes.sizes, child)
             for line in range(0, fan_out, KEYS_A_LINE):
-                prefetch(keys, child * fan_out + line)
+                prefetch(nodes.keys, child * fan_out + line)
                 if last:
-                    prefetch(values, child * fan_out + line)
+                    prefetch(nodes.values, child * fan_out + line)
                 else:
-                    prefetch(children, child * fan_out + line)
+                    prefetch(nodes.children, child * fan_out + line)
 
 
 @inlined
-def move_entries(
-    column: Any,  # noqa: ANN401
-    begin: Any,  # noqa: ANN401
-    end: Any,  # noqa: ANN401
-    to: Any,  # noqa: ANN401
-) -> None:
+def move_entries(column: Any, begin: Any, end: Any, to: Any) -> None:  # noqa: ANN401
     """Move what is in places begin…end-1 of a column to the places from `to` on, which may overlap."""
     if to > begin:
         for step in range(end - begin):

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 from numba import types
 
 from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, kernel, prefetch
+from slidejoin.papers.kernels.walking import MATCHES, RANGES
+from slidejoin.papers.pim_tree.kernels.css_tree import CSS_NODES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
 
 __all__ = ["scan_sorted", "weave_links"]
 
@@ -18,79 +23,68 @@ AHEAD = 8
 """Prefetch distance, in probes, of the first rows of a range."""
 
 
-@kernel(
-    I64, I64, I64_2D, I64_2D, I64_2D, I64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64
-)  # fmt: skip
+@kernel(CSS_NODES, I64_2D, RANGES, types.int64, types.int64, MATCHES)
 def scan_sorted(
-    keys: NDArray[np.int64],
-    values: NDArray[np.int64],
-    places: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    begin: int,
-    end: int,
-    total: int,
-    counts: NDArray[np.int64],
-    found: NDArray[np.int64],
-    result: NDArray[np.int64],
+    tree: CssNodes, places: NDArray[np.int64], ranges: ProbeRanges, begin: int, end: int, matches: WalkMatches
 ) -> None:
-    """Read the rows of probes begin…end-1 from the place where each range begins, in sorted keys.
+    """Add the matches of probes begin…end-1, from the place where each range begins. O(rows in range).
 
-    ``places[k, i - begin]`` (k, end - begin) int64 is the first place of a key not below ``lo[k, i]``; values (rows,)
-    int64 are the ordinals of the keys. Ordinals go into `found` from `total` on, see
-    `slidejoin.papers.structure.Structure.walk`; `result` (2,) int64 takes what that returns. O(rows in range).
+    ``places[k, i - begin]`` (k, end - begin) int64 is the first place of a key not below ``lo[k, i]``.
     """
-    all_found: Any = total
+    keys, values, size = tree.keys, tree.values, tree.size
+    lo, hi, seen_from, seen_to = ranges
+    counts, ordinals, done = matches
+    total = done[1]
     for i in range(begin, end):
         soon = places[U64(0), U64(min(i + AHEAD, end - 1) - begin)]
         prefetch(keys, soon)
         prefetch(values, soon)
-        before = all_found
+        before = total
         for piece in range(lo.shape[0]):
             high = hi[U64(piece), U64(i)]
             if lo[U64(piece), U64(i)] > high:
                 continue
             at = places[U64(piece), U64(i - begin)]
-            while at < values.size and keys[U64(at)] <= high:
-                if all_found == found.size:
-                    result[0], result[1] = i, before
+            while at < size and keys[U64(at)] <= high:
+                if total == ordinals.size:
+                    done[0], done[1] = i, before
                     return
                 ordinal = values[U64(at)]
-                found[U64(all_found)] = ordinal
-                all_found += (seen_from[U64(i)] <= ordinal) & (ordinal < seen_to[U64(i)])
+                ordinals[U64(total)] = ordinal
+                total += (seen_from[U64(i)] <= ordinal) & (ordinal < seen_to[U64(i)])
                 at += 1
-        counts[U64(i)] = all_found - before
-    result[0], result[1] = end, all_found
+        counts[U64(i)] = total - before
+    done[0], done[1] = end, total
 
 
-@kernel(I64, OUT_I64, I64_2D, types.int64, types.int64, OUT_I64, OUT_I64, types.int64, returns=types.int64)
+@kernel(I64, OUT_I64, I64_2D, types.int64, types.int64, MATCHES)
 def weave_links(
     entries: NDArray[np.int64],
     starts: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    counts_by_link: NDArray[np.int64],
     first: int,
     last: int,
-    all_counts: NDArray[np.int64],
-    found: NDArray[np.int64],
-    total: int,
-) -> int:
-    """Concatenate the results of all links for probes first…last-1, probe by probe, into `found` from `total` on.
+    matches: WalkMatches,
+) -> None:
+    """Concatenate the matches from all links for probes first…last-1, probe by probe. O(matches + probes * links).
 
-    Link k found ``counts[k, i]`` rows of probe i, (links, n) int64, which stand in `entries` from ``starts[k]`` on,
-    (links,) int64, one probe after the other; `starts` are advanced. The sums are written to `all_counts` (n,) int64.
-    Returns the new number of rows in `found`. O(rows found + probes * links).
+    Link k has ``counts_by_link[k, i]`` (links, n) int64 for probe i, in `entries` from ``starts[k]`` (links,) int64 on,
+    one probe after the other; `starts` are advanced. Two links that have a, b and c for probes 0, 1, 1 and d for 1::
+
+        entries   a b c  d        counts_by_link  1 2     starts  0 3
+                                                  0 1
+        ordinals  a | b c d       counts          1 3     starts  3 4
     """
-    all_found: Any = total
+    counts, ordinals, done = matches
+    total: Any = done[1]
     for i in range(first, last):
-        before = all_found
+        before = total
         for link in range(starts.size):
             at = starts[U64(link)]
-            for _ in range(counts[U64(link), U64(i)]):
-                found[U64(all_found)] = entries[U64(at)]
-                all_found += 1
+            for _ in range(counts_by_link[U64(link), U64(i)]):
+                ordinals[U64(total)] = entries[U64(at)]
+                total += 1
                 at += 1
             starts[U64(link)] = at
-        all_counts[U64(i)] = all_found - before
-    return all_found  # type: ignore[no-any-return]
+        counts[U64(i)] = total - before
+    done[0], done[1] = last, total

@@ -1,15 +1,9 @@
-"""An immutable B+-tree whose nodes lie breadth first, without references to children (PIM-Tree, section 3.1 and A.3).
-
-Leaves are stretches of `fan_out` - 1 of the sorted keys. An inner node has as many keys, each the largest below one of
-its children; the last child needs none. Node b's children are the nodes ``b * fan_out`` to ``(b + 1) * fan_out - 1`` of
-the next level. A node takes whole cache lines, padded with the largest int64, so that all keys of a line are compared
-at once and padding is never below a bound.
-"""
+"""An immutable B+-tree, its nodes breadth first, without references to children (PIM-Tree, sections 3.1 and A.3)."""
 
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -17,6 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import place_of, prefetch_at
 from slidejoin.jit.vectors.words import count_of, load_words, splat
 
@@ -27,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH",
+    "CSS_NODES",
     "LANES",
-    "MOST_LEVELS",
+    "CssNodes",
     "count_below",
     "fill_inner",
     "find_nodes",
-    "find_passing",
     "find_places",
     "slot_below",
 ]
@@ -40,9 +35,35 @@ __all__ = [
 LANES = 8
 """Keys of a cache line."""
 
-MOST_LEVELS = 64
 BATCH = 16
 """Searches that descend together: the nodes of the next level are prefetched."""
+
+
+class CssNodes(NamedTuple):
+    """The rows of a tree by ascending key, and the inner nodes above them.
+
+    Leaves are stretches of `fan_out` - 1 of the `size` sorted keys. An inner node has as many keys, each the largest
+    below one of its children; the last child needs none. Node b's children are the nodes ``b * fan_out`` to
+    ``(b + 1) * fan_out - 1`` of the next level. A node takes whole cache lines, padded with the largest int64, so that
+    all keys of a line are compared at once and padding is never below a bound; so are `keys` behind the last one.
+    `starts` (levels + 1,) int64 holds the first inner node of each level, the root's level first, and their number.
+
+    Keys 1 to 9 with fan-out 3: five leaves, two nodes above them, and the root::
+
+        inner                6 .            starts  0 1 3
+                      2 4         8 .
+        keys     1 2  3 4  5 6  7 8  9
+    """
+
+    keys: NDArray[np.int64]
+    values: NDArray[np.int64]
+    size: int
+    inner: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    fan_out: int
+
+
+CSS_NODES = group(CssNodes, I64, I64, types.int64, OUT_I64, I64, types.int64)
 
 
 def _make_count_below() -> Callable[[Any, Any], Any]:
@@ -75,53 +96,43 @@ def slot_below(address: Any, lines: Any, bound: Any) -> Any:  # noqa: ANN401 - i
     return slot
 
 
-@kernel(I64, types.int64, types.int64, I64, types.int64, types.int64, OUT_I64)
-def fill_inner(
-    keys: NDArray[np.int64],
-    size: int,
-    fan_out: int,
-    starts: NDArray[np.int64],
-    first: int,
-    last: int,
-    inner: NDArray[np.int64],
-) -> None:
-    """Fill the inner nodes from leaves first…last-1 (Algorithm 3): stretches in any order, O(last - first).
-
-    keys (size and more,) int64 ascend; `starts` (levels + 1,) int64 holds the first node of each level, the root's
-    level first, and the number of all. `inner` (nodes * width,) int64 is padded beforehand.
-    """
-    slots, levels = fan_out - 1, starts.size - 1
+@kernel(CSS_NODES, types.int64, types.int64)
+def fill_inner(tree: CssNodes, first: int, last: int) -> None:
+    """Fill the inner nodes from leaves first…last-1 (Algorithm 3): stretches in any order, O(last - first)."""
+    fan_out, levels, slots = tree.fan_out, tree.starts.size - 1, tree.fan_out - 1
     width = (slots + LANES - 1) // LANES * LANES
-    leaves = (size + slots - 1) // slots
+    leaves = (tree.size + slots - 1) // slots
     # Bounds larger than all separators go to the last child, whose own largest key is not needed.
     for leaf in range(first, min(last, leaves - 1)):
-        node, largest = leaf, keys[U64((leaf + 1) * slots - 1)]
+        node, largest = leaf, tree.keys[U64((leaf + 1) * slots - 1)]
         for up in range(levels):
             slot, node = node % fan_out, node // fan_out
             if slot < slots:
-                inner[U64((starts[U64(levels - 1 - up)] + node) * width + slot)] = largest
+                tree.inner[U64((tree.starts[U64(levels - 1 - up)] + node) * width + slot)] = largest
                 break
 
 
-@inlined
-def _find(
-    keys: Any,  # noqa: ANN401
-    values: Any,  # noqa: ANN401
-    inner: Any,  # noqa: ANN401
-    starts: Any,  # noqa: ANN401
-    fan_out: Any,  # noqa: ANN401
-    bounds: Any,  # noqa: ANN401
-    begin: Any,  # noqa: ANN401
-    end: Any,  # noqa: ANN401
-    depth: Any,  # noqa: ANN401
-    passed: Any,  # noqa: ANN401
-    places: Any,  # noqa: ANN401
+@kernel(CSS_NODES, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
+def find_places(
+    tree: CssNodes,
+    bounds: NDArray[np.int64],
+    begin: int,
+    end: int,
+    depth: int,
+    passed: NDArray[np.int64],
+    places: NDArray[np.int64],
 ) -> None:
-    """Find places as in `find_places`, and nodes passed as in `find_passing`, none at a negative depth."""
-    slots, levels = fan_out - 1, starts.size - 1
+    """Find for bounds begin…end-1 the first place with a key >= the bound, the number of keys if there is none.
+
+    `bounds` (n,) int64, `places` (end - begin,) int64. Into `passed` (end - begin,) int64 goes the node at a depth on
+    each descent; it is not written where the tree has no inner nodes as deep. The values at the places, which are read
+    next, are prefetched. O((end - begin) * log(keys)).
+    """
+    fan_out, slots, levels, starts = tree.fan_out, tree.fan_out - 1, tree.starts.size - 1, tree.starts
     lines = (slots + LANES - 1) // LANES
     nodes: Any = np.empty(BATCH, np.int64)
-    leaf_at, inner_at, values_at = np.int64(place_of(keys)), np.int64(place_of(inner)), np.int64(place_of(values))
+    leaf_at, inner_at = np.int64(place_of(tree.keys)), np.int64(place_of(tree.inner))
+    values_at = np.int64(place_of(tree.values))
     for low in range(begin, end, BATCH):
         count: Any = min(np.int64(BATCH), end - low)
         for i in range(count):
@@ -147,47 +158,6 @@ def _find(
             place = leaf * slots + slot_below(leaf_at + leaf * slots * 8, lines, bounds[U64(low + i)])
             places[U64(low - begin + i)] = place
             prefetch_at(values_at + place * 8)
-
-
-@kernel(I64, I64, I64, types.int64, I64, types.int64, types.int64, OUT_I64)
-def find_places(
-    keys: NDArray[np.int64],
-    inner: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    fan_out: int,
-    bounds: NDArray[np.int64],
-    begin: int,
-    end: int,
-    places: NDArray[np.int64],
-) -> None:
-    """Find for bounds begin…end-1 the first place with a key >= the bound, the number of keys if there is none.
-
-    `keys`, with a node's width of padding behind the last, and the others as in `fill_inner`; `bounds` (n,) int64,
-    `places` (end - begin,) int64. O((end - begin) * log(keys)).
-    """
-    _find(keys, keys, inner, starts, fan_out, bounds, begin, end, -1, places, places)
-
-
-@kernel(I64, I64, I64, I64, types.int64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
-def find_passing(
-    keys: NDArray[np.int64],
-    values: NDArray[np.int64],
-    inner: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    fan_out: int,
-    bounds: NDArray[np.int64],
-    begin: int,
-    end: int,
-    depth: int,
-    passed: NDArray[np.int64],
-    places: NDArray[np.int64],
-) -> None:
-    """Find places as `find_places` does, and for each the node at a depth on the descent.
-
-    The `values` at these places, which are read next, are prefetched.
-    `passed` (end - begin,) int64 is not written where the tree has no inner nodes as deep.
-    """
-    _find(keys, values, inner, starts, fan_out, bounds, begin, end, depth, passed, places)
 
 
 @kernel(I64, I64, types.int64, types.int64, I64, types.int64, types.int64, OUT_I64)

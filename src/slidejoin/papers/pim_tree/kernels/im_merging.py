@@ -1,4 +1,4 @@
-"""Merge an immutable tree and the B+-trees beside it into the next immutable tree (PIM-Tree, sections 3.2 and 4.2).
+"""Merge an immutable tree and the B+-trees next to it into the next immutable tree (PIM-Tree, sections 3.2 and 4.2).
 
 Their layouts: `slidejoin.papers.pim_tree.kernels.css_tree` and `slidejoin.papers.pim_tree.kernels.subindexes`.
 """
@@ -13,16 +13,19 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.compiling import OUT_I64, U64, kernel
 from slidejoin.jit.vectors.memory import place_of
 from slidejoin.jit.vectors.words import POINTER, VECTOR, compressed, count_of, first_lanes, load_words, splat
-from slidejoin.papers.pim_tree.kernels.css_tree import LANES, count_below
-from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING
+from slidejoin.papers.pim_tree.kernels.css_tree import CSS_NODES, LANES, count_below
+from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING, POOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
+    from slidejoin.papers.pim_tree.kernels.subindexes import NodePool
 
 __all__ = ["LEAF", "MERGE", "OUT", "PLACE", "SLOT", "keep_rows", "merge_some"]
 
@@ -36,11 +39,11 @@ def _make_keep_rows() -> Callable[..., Any]:
 
         def keep(keys: int, values: int, lanes: int, floor: int, to_keys: int, to_values: int) -> int:
             read, write = ((ctypes.c_int64 * LANES).from_address(int(at)) for at in (values, to_values))
-            kept = [lane for lane in range(int(lanes)) if read[lane] >= floor]
+            live = [lane for lane in range(int(lanes)) if read[lane] >= floor]
             own, to = ((ctypes.c_int64 * LANES).from_address(int(at)) for at in (keys, to_keys))
-            for at, lane in enumerate(kept):
+            for at, lane in enumerate(live):
                 to[at], write[at] = own[lane], read[lane]
-            return len(kept)
+            return len(live)
 
         return keep
 
@@ -75,41 +78,10 @@ values lie at two addresses, write those with a value >= floor side by side at t
 read, and written, the others with any values."""
 
 
-@inlined
-def _keep_below(
-    keys_at: Any,  # noqa: ANN401
-    values_at: Any,  # noqa: ANN401
-    place: Any,  # noqa: ANN401
-    stop: Any,  # noqa: ANN401
-    key: Any,  # noqa: ANN401
-    floor: Any,  # noqa: ANN401
-    to_keys_at: Any,  # noqa: ANN401
-    to_values_at: Any,  # noqa: ANN401
-    out: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
-    """Keep rows from a place on, up to the first with a key that is not below that; return both places then."""
-    lanes = np.int64(LANES)
-    while lanes == LANES and place < stop:
-        lanes = min(np.int64(count_below(keys_at + place * 8, key)), stop - place)
-        out += keep_rows(
-            keys_at + place * 8, values_at + place * 8, lanes, floor, to_keys_at + out * 8, to_values_at + out * 8
-        )
-        place += lanes
-    return place, out
-
-
-@kernel(
-    I64, I64, types.int64, I64, I64, I64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64
-)  # fmt: skip
+@kernel(CSS_NODES, POOL, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64)
 def merge_some(
-    stable_keys: NDArray[np.int64],
-    stable_values: NDArray[np.int64],
-    size: int,
-    keys: NDArray[np.int64],
-    values: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    following: NDArray[np.int64],
-    width: int,
+    tree: CssNodes,
+    pool: NodePool,
     floor: int,
     steps: int,
     to_keys: NDArray[np.int64],
@@ -118,18 +90,30 @@ def merge_some(
 ) -> None:
     """Write rows of both, with ordinals from `floor` on, by ascending key behind those that are written already.
 
-    At most so many, and it is done when the place is `size` and the leaf NOTHING. The immutable tree's arrays, and
-    those that are written to, have `LANES` places more than rows. O(steps).
+    At most so many, and it is done when the place is the tree's size and the leaf NOTHING. The immutable tree's arrays,
+    and those that are written to, have `LANES` places more than rows. O(steps).
     """
+    keys, values, size, width = pool.keys, pool.values, tree.size, pool.width
     place, leaf, slot, out = state[PLACE], state[LEAF], state[SLOT], state[OUT]
-    keys_at, values_at = np.int64(place_of(stable_keys)), np.int64(place_of(stable_values))
+    keys_at, values_at = np.int64(place_of(tree.keys)), np.int64(place_of(tree.values))
     to_keys_at, to_values_at = np.int64(place_of(to_keys)), np.int64(place_of(to_values))
     until: Any = place + steps
     while leaf != NOTHING:
-        begin, filled = leaf * width, sizes[U64(leaf)]
+        begin, filled = leaf * width, pool.sizes[U64(leaf)]
         while slot < filled:
             key, ordinal, stop = keys[U64(begin + slot)], values[U64(begin + slot)], min(size, until)
-            place, out = _keep_below(keys_at, values_at, place, stop, key, floor, to_keys_at, to_values_at, out)
+            lanes = np.int64(LANES)
+            while lanes == LANES and place < stop:
+                lanes = min(np.int64(count_below(keys_at + place * 8, key)), stop - place)
+                out += keep_rows(
+                    keys_at + place * 8,
+                    values_at + place * 8,
+                    lanes,
+                    floor,
+                    to_keys_at + out * 8,
+                    to_values_at + out * 8,
+                )
+                place += lanes
             if place >= until:
                 break
             to_keys[U64(out)], to_values[U64(out)] = key, ordinal
@@ -138,7 +122,7 @@ def merge_some(
             until -= 1
         if slot < filled:
             break
-        leaf, slot = following[U64(leaf)], np.int64(0)
+        leaf, slot = pool.following[U64(leaf)], np.int64(0)
     if leaf == NOTHING:
         stop = min(size, until)
         while place < stop:

@@ -1,4 +1,4 @@
-"""Range scans of an immutable tree and the B+-trees beside it: find the first entries, then scan.
+"""Range scans of an immutable tree and the B+-trees next to it: find the first entries, then scan.
 
 Their layouts: `kernels.css_tree` and `kernels.subindexes` (PIM-Tree, sections 3.2 and 3.3). A few probes at
 a time, so that what their searches prefetched is still cached when it is scanned.
@@ -11,34 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, inlined, kernel
+from slidejoin.jit.compiling import I64, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now
-from slidejoin.jit.vectors.memory import i64_at
-from slidejoin.papers.pim_tree.kernels.css_tree import find_nodes, find_passing
-from slidejoin.papers.pim_tree.kernels.im_scanning import (
-    DEPTH,
-    FAN_OUT,
-    HEIGHTS,
-    INNER,
-    INNER_SIZE,
-    KEYS,
-    LEVELS,
-    NODES,
-    ROOTS,
-    ROUTE_FAN_OUT,
-    SAME,
-    STARTS,
-    TREES,
-    VALUES,
-    WIDTH,
-    scan_some,
-)
-from slidejoin.papers.pim_tree.kernels.subindexes import find_leaves
+from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
+from slidejoin.jit.vectors.words import load_key
+from slidejoin.papers.kernels.walking import MATCHES, RANGES
+from slidejoin.papers.pim_tree.kernels.css_tree import CSS_NODES, find_nodes, find_places
+from slidejoin.papers.pim_tree.kernels.subindexes import FILLING, NOTHING, NodePool, find_leaves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["PROBES", "answer_some", "walk_both"]
+    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
+
+__all__ = ["HUNG_POOL", "PROBES", "answer_some", "noted_lines", "pools_in", "walk_both"]
 
 PROBES = 64
 """Probes that are searched before any is scanned: what is prefetched by then stays in the nearer caches."""
@@ -46,128 +33,184 @@ PROBES = 64
 SEARCH, SCAN = range(2)
 """Nanoseconds spent, (2,) int64."""
 
+HUNG_POOL = record(
+    [
+        *((name, ARRAY) for name in ("keys", "values", "sizes", "following", "roots", "heights")),  # as of NodePool
+        "width",
+        "fan_out",
+        ("ends", ARRAY),  # the largest keys of all trees but the last
+        "same",  # whether they hang at the immutable tree that is searched; else the following holds of theirs
+        ("inner", ARRAY),  # its inner nodes, as of CssNodes
+        ("starts", ARRAY),
+        "depth",  # of the nodes at which they hang
+        "route_fan_out",  # of its inner nodes
+    ]
+)
+"""A pool of B+-trees, and where they hang."""
+
+pools_in = records_in(HUNG_POOL)
+
 
 @inlined
-def _find_in_pools(
-    pools: Any,  # noqa: ANN401
-    bounds: Any,  # noqa: ANN401
-    piece: Any,  # noqa: ANN401
-    pieces: Any,  # noqa: ANN401
-    low: Any,  # noqa: ANN401
+def noted_lines(pieces: Any, pools: Any) -> Any:  # noqa: ANN401
+    """Return how many numbers are noted of a probe with so many ranges.
+
+    Of each: the nodes passed in the immutable tree that is searched, and in another one; for each range the place in
+    the immutable tree; for each pool and range a leaf and a slot.
+    """
+    return 2 + pieces + 2 * pools * pieces
+
+
+@inlined
+def _find_in_pools(pools: Any, bounds: Any, piece: Any, pieces: Any, low: Any, high: Any, noted: Any) -> None:  # noqa: ANN401
+    """Find where ranges begin in each pool of B+-trees."""
+    for number in range(pools.size):
+        pool, which = pools[number], noted[0]
+        if pool.same == 0:
+            which = noted[1]
+            inner, starts = i64_in(pool.inner), i64_in(pool.starts)
+            find_nodes(inner, starts, pool.route_fan_out, pool.depth, bounds, low, high, which)
+        nodes = NodePool(
+            i64_in(pool.keys),
+            i64_in(pool.values),
+            i64_in(pool.sizes),
+            i64_in(pool.following),
+            i64_in(pool.roots),
+            i64_in(pool.heights),
+            pool.width,
+            pool.fan_out,
+        )
+        at = noted_lines(pieces, number) + 2 * piece
+        find_leaves(nodes, bounds, which, low, high, noted[at], noted[at + 1])
+
+
+@inlined
+def _scan_leaves(
+    pool: Any,  # noqa: ANN401
+    leaf: Any,  # noqa: ANN401
+    slot: Any,  # noqa: ANN401
     high: Any,  # noqa: ANN401
+    seen_from: Any,  # noqa: ANN401
+    seen_to: Any,  # noqa: ANN401
+    ordinals: Any,  # noqa: ANN401
+    total: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Add the seen rows with keys up to `high` from a leaf's slot on; return the new total, -1 without room."""
+    keys, values, sizes = pool.keys.address, pool.values.address, pool.sizes.address
+    width, largest = pool.width, np.int64(FILLING)
+    while leaf != NOTHING:
+        at, past = leaf * width + slot, (leaf + 1) * width
+        # Padding is larger than any other key: the size of a node need not be read, except for that key itself.
+        if high == largest:
+            past = leaf * width + load_key(sizes + leaf * 8)
+        key = np.int64(0)
+        while at < past:
+            key = load_key(keys + at * 8)
+            if key > high:
+                break
+            if total == ordinals.size:
+                return np.int64(-1)
+            ordinal = load_key(values + at * 8)
+            ordinals[U64(total)] = ordinal
+            total += (seen_from <= ordinal) & (ordinal < seen_to)
+            at += 1
+        if at < past and (key < largest or at < leaf * width + load_key(sizes + leaf * 8)):
+            break
+        leaf, slot = load_key(pool.following.address + leaf * 8), np.int64(0)
+        # The first leaf of the next tree: there may be many without a row.
+        if 0 < leaf < pool.roots.length and load_key(pool.ends.address + (leaf - 1) * 8) >= high:
+            break
+    return total
+
+
+@inlined
+def _scan_some(
+    tree: Any,  # noqa: ANN401
+    pools: Any,  # noqa: ANN401
+    ranges: Any,  # noqa: ANN401
+    first: Any,  # noqa: ANN401
+    last: Any,  # noqa: ANN401
+    matches: Any,  # noqa: ANN401
     noted: Any,  # noqa: ANN401
 ) -> None:
-    """Find where ranges begin in each pool of B+-trees."""
-    for number in range(pools.shape[0]):
-        line, which = pools[number], noted[0]
-        size = line[NODES] * line[WIDTH]
-        if line[SAME] == 0:
-            which = noted[1]
-            find_nodes(
-                i64_at(line[INNER], line[INNER_SIZE]), i64_at(line[STARTS], line[LEVELS]), line[ROUTE_FAN_OUT],
-                line[DEPTH], bounds, low, high, which,
-            )  # fmt: skip
-        at = 2 + pieces + 2 * (number * pieces + piece)
-        find_leaves(
-            i64_at(line[KEYS], size), i64_at(line[VALUES], size), i64_at(line[ROOTS], line[TREES]),
-            i64_at(line[HEIGHTS], line[TREES]), line[FAN_OUT], bounds, which, low, high, noted[at], noted[at + 1],
-        )  # fmt: skip
+    """Scan the rows of probes first…last-1 from the noted places on."""
+    keys, values, size = tree.keys, tree.values, tree.size
+    lo, hi, seen_from, seen_to = ranges
+    counts, ordinals, done = matches
+    total: Any = done[1]
+    pieces = lo.shape[0]
+    for i in range(first, last):
+        before, low, high, j = total, seen_from[U64(i)], seen_to[U64(i)], i - first
+        for piece in range(pieces):
+            largest = hi[U64(piece), U64(i)]
+            if lo[U64(piece), U64(i)] > largest:
+                continue
+            at = noted[U64(2 + piece), U64(j)]
+            while at < size and keys[U64(at)] <= largest and total < ordinals.size:
+                ordinal = values[U64(at)]
+                ordinals[U64(total)] = ordinal
+                total += (low <= ordinal) & (ordinal < high)
+                at += 1
+            if at < size and keys[U64(at)] <= largest:
+                total = np.int64(-1)
+            for number in range(pools.size):
+                if total >= 0:
+                    line = noted_lines(pieces, number) + 2 * piece
+                    leaf, slot = noted[U64(line), U64(j)], noted[U64(line + 1), U64(j)]
+                    total = _scan_leaves(pools[number], leaf, slot, largest, low, high, ordinals, total)
+            if total < 0:
+                done[0], done[1] = i, before
+                return
+        counts[U64(i)] = total - before
+    done[0], done[1] = last, total
 
 
-@kernel(
-    I64, I64, types.int64, I64, I64, types.int64, types.int64, I64_2D, I64_2D, I64_2D, I64, I64, types.int64,
-    types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64_2D, OUT_I64,
-)  # fmt: skip
+@kernel(CSS_NODES, types.int64, I64, RANGES, types.int64, types.int64, MATCHES, OUT_I64_2D, OUT_I64)
 def answer_some(
-    stable_keys: NDArray[np.int64],
-    stable_values: NDArray[np.int64],
-    size: int,
-    inner: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    fan_out: int,
+    tree: CssNodes,
     depth: int,
     pools: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
+    ranges: ProbeRanges,
     first: int,
     last: int,
-    counts: NDArray[np.int64],
-    found: NDArray[np.int64],
-    result: NDArray[np.int64],
+    matches: WalkMatches,
     noted: NDArray[np.int64],
     spent: NDArray[np.int64],
 ) -> None:
     """Find the rows of probes first…last-1: search for all, then scan.
 
-    The immutable tree's arrays and `depth` as in `kernels.css_tree.find_passing`; pools (p, FIELDS), which
-    may be none; lo and hi (k, n), seen_from and seen_to (n,) as in `slidejoin.index.probe.Probes`. `noted`
-    (2 + k * (1 + 2 * p), last - first or more) is written: nodes passed, places in the immutable tree, leaves and slots
-    in the others. `result` (2,) holds how many rows are in `found`, and takes the first probe that is not answered, see
-    `slidejoin.papers.structure.Structure.walk`, and how many are found then; `spent` (2,) is added to.
+    `depth` is that of the nodes whose B+-trees the pools have, words of none or more `HUNG_POOL`. `noted`
+    (`noted_lines`, last - first or more) is written; `spent` (2,) is added to.
     O((last - first) * log(rows) + rows in range).
     """
-    pieces, began = lo.shape[0], now()
+    lines, pieces, began = pools_in(pools), ranges.lo.shape[0], now()
     for piece in range(pieces):
-        find_passing(
-            stable_keys,
-            stable_values,
-            inner,
-            starts,
-            fan_out,
-            lo[piece],
-            first,
-            last,
-            depth,
-            noted[0],
-            noted[2 + piece],
-        )
-        _find_in_pools(pools, lo[piece], piece, pieces, first, last, noted)
+        bounds = ranges.lo[piece]
+        find_places(tree, bounds, first, last, depth, noted[0], noted[2 + piece])
+        _find_in_pools(lines, bounds, piece, pieces, first, last, noted)
     middle = now()
-    scan_some(
-        stable_keys, stable_values, size, pools, lo, hi, seen_from, seen_to, first, last, counts, found, result, noted
-    )
+    _scan_some(tree, lines, ranges, first, last, matches, noted)
     spent[SEARCH] += middle - began
     spent[SCAN] += now() - middle
 
 
-@kernel(
-    I64, I64, types.int64, I64, I64, types.int64, types.int64, I64_2D, I64_2D, I64_2D, I64, I64, types.int64,
-    types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64,
-)  # fmt: skip
+@kernel(CSS_NODES, types.int64, I64, RANGES, types.int64, MATCHES, OUT_I64)
 def walk_both(
-    stable_keys: NDArray[np.int64],
-    stable_values: NDArray[np.int64],
-    size: int,
-    inner: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    fan_out: int,
+    tree: CssNodes,
     depth: int,
     pools: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    begin: int,
+    ranges: ProbeRanges,
     end: int,
-    counts: NDArray[np.int64],
-    found: NDArray[np.int64],
-    result: NDArray[np.int64],
+    matches: WalkMatches,
     spent: NDArray[np.int64],
 ) -> None:
-    """Answer probes begin…end-1, `PROBES` after `PROBES`, up to the first for which there is no room.
-
-    The arguments are those of `answer_some`.
-    """
-    pieces = lo.shape[0]
-    noted: Any = np.zeros((2 + pieces * (1 + 2 * pools.shape[0]), PROBES), np.int64)
-    result[0] = begin
-    for first in range(begin, end, PROBES):
+    """Answer probes up to `end`, `PROBES` after `PROBES`, or to the first without room; see `answer_some`."""
+    done = matches.done
+    noted: Any = np.zeros((noted_lines(ranges.lo.shape[0], pools_in(pools).size), PROBES), np.int64)
+    first = done[0]
+    while first < end:
         last = min(first + PROBES, end)
-        answer_some(
-            stable_keys, stable_values, size, inner, starts, fan_out, depth, pools, lo, hi, seen_from, seen_to, first,
-            last, counts, found, result, noted, spent,
-        )  # fmt: skip
-        if result[0] < last:
+        answer_some(tree, depth, pools, ranges, first, last, matches, noted=noted, spent=spent)
+        if done[0] < last:
             return
+        first = last
