@@ -20,9 +20,9 @@ import slidejoin.index.planar.kernels.building
 import slidejoin.index.planar.kernels.counting
 import slidejoin.index.planar.kernels.reporting
 import slidejoin.index.sorted_runs.kernels.ascending
-import slidejoin.index.sorted_runs.kernels.beside
 import slidejoin.index.sorted_runs.kernels.buffering
 import slidejoin.index.sorted_runs.kernels.few_matches
+import slidejoin.index.sorted_runs.kernels.further
 import slidejoin.index.sorted_runs.kernels.matching
 import slidejoin.index.sorted_runs.kernels.merging
 import slidejoin.index.sorted_runs.kernels.nearest

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from slidejoin.index.kernels.ages import OFFSETS, count_from_low
 from slidejoin.index.kernels.searching import close_directory, mark_directory
-from slidejoin.index.sorted_runs.kernels.merging import drop_words, merge_beside, merge_wide, merge_words
+from slidejoin.index.sorted_runs.kernels.merging import (
+    TwoRuns,
+    TwoWideRuns,
+    drop_words,
+    merge_further,
+    merge_wide,
+    merge_words,
+)
 from slidejoin.jit.compiling import inlined
 from slidejoin.jit.vectors.sorting import rough_order, settle, sort_words
 from slidejoin.jit.vectors.words import (
@@ -211,16 +218,14 @@ def check_merge(a: list[int], b: list[int], dims: int, cut: int) -> None:
     expected = sorted([*rows_a, *((key << 32) | (row + border) for row, key in enumerate(two))])
     out = np.zeros(m, np.uint64)
     for first in range(0, m, cut):
-        merge_words(words_a, words_b, na, nb, np.uint64(0), np.uint64(border), first, min(first + cut, m), out)
+        merge_words(TwoRuns(words_a, words_b, na, nb, np.uint64(0), np.uint64(border)), first, min(first + cut, m), out)
     assert out.tolist() == expected
 
     smallest, shift = -7, 1
     keys, wide, taken = np.zeros(m, np.int64), np.zeros(m, np.uint64), 0
     for first in range(0, m, cut):
-        taken = merge_wide(
-            i64(one), words_a, i64(two), words_b, np.uint64(border), smallest, shift, taken, first,
-            min(first + cut, m), keys, wide,
-        )  # fmt: skip
+        both = TwoWideRuns(i64(one), i64(two), words_a, words_b, np.uint64(border), smallest, shift)
+        taken = merge_wide(both, taken, first, min(first + cut, m), keys, wide)
     assert taken == na
     assert keys.tolist() == sorted(a + b)
     low = 2**32 - 1
@@ -230,7 +235,7 @@ def check_merge(a: list[int], b: list[int], dims: int, cut: int) -> None:
     aux_b = 10**6 + np.arange(nb * dims).reshape(nb, dims).astype(np.int64)
     aux, taken = np.zeros((m, dims), np.int64), 0
     for first in range(0, m, cut):
-        taken = merge_beside(out, border, taken, first, min(first + cut, m), aux_a, aux_b, aux)
+        taken = merge_further(out, border, taken, first, min(first + cut, m), aux_a, aux_b, aux)
     rows = [word & low for word in expected]
     assert aux.tolist() == [(aux_a[row] if row < border else aux_b[row - border]).tolist() for row in rows]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.searching import Criteria
 from slidejoin.index.kernels.view import ARRIVED, OWN, see_rows
 from slidejoin.index.keys import KeyRanges
 
@@ -64,11 +65,9 @@ class Probes:
         return replace(self, seen_from=np.maximum(self.seen_from, ordinal))
 
     @property
-    def checks(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The arguments by which kernels check a candidate."""
-        return self.seen_from, self.seen_to, self.aux_lo, self.aux_hi, self.aux_dims
+    def criteria(self) -> Criteria:
+        """What kernels check of candidates."""
+        return Criteria(self.seen_from, self.seen_to, self.aux_lo, self.aux_hi, self.aux_dims)
 
     def __len__(self) -> int:
         return self.ordinals.size

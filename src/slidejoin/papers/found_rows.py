@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.index.kernels.found_rows import keep_passing, put_pairs
+from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, keep_passing, put_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,10 +78,10 @@ class FoundByPosition:
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `Found`."""
-        own, n = self._probes.ordinals, min(last, self._kept_probes)
+        own, n, pairs = self._probes.ordinals, min(last, self._kept_probes), Pairs(probes, stored)
         if first < n:
             begin = int(self.counts[:first].sum())
-            put_pairs(self._kept, begin, self.counts, first, n, own, places, probes, stored)
+            put_pairs(self._kept, begin, ProbePairs(own, self.counts, places), first, n, pairs)
         done = max(first, n)
         if done >= last:
             return
@@ -89,7 +89,7 @@ class FoundByPosition:
         while done < last:
             begin = done
             done, _, ordinals = _found(self._structure, self._probes, begin, last, counts, ordinals)
-            put_pairs(ordinals, 0, counts, begin, done, own, places, probes, stored)
+            put_pairs(ordinals, 0, ProbePairs(own, counts, places), begin, done, pairs)
 
 
 def _room(probes: int) -> NDArray[np.int64]:

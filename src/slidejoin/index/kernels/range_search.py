@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.index.kernels.ages import ask_for_ages, count_from
-from slidejoin.index.kernels.range_ends import AIMS, BLOCK, locate_block
+from slidejoin.index.kernels.range_ends import BLOCK, locate_block, scratch_for
 from slidejoin.index.kernels.searching import (
     AGES,
     AUX,
@@ -15,12 +15,14 @@ from slidejoin.index.kernels.searching import (
     CHECK_AUX,
     CHECK_SEEN,
     CHECKS,
+    CRITERIA,
     DIMENSIONS,
     ROWS,
     WORDS_AT,
+    Criteria,
     passes,
 )
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
+from slidejoin.jit.compiling import I32, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.jit.vectors.memory import load_64
 from slidejoin.jit.vectors.words import LANES, count_seen
 
@@ -53,12 +55,11 @@ def find_ranges(
     Expected O(k * runs * n), for keys of any distribution O(k * runs * n * log(largest run)).
     """
     n, columns = order.size, table.shape[0] * lo.shape[0]
-    asked, aims = np.empty((2, BLOCK), np.int64), np.zeros((2 * columns * AIMS, BLOCK), np.uint32)
-    starts, ends = np.empty((columns, BLOCK), np.uint32), np.empty((columns, BLOCK), np.uint32)
-    state = np.zeros(columns, np.int64)
+    scratch = scratch_for(columns)
+    starts, ends = scratch.starts, scratch.ends
     sums[:] = 0
     for begin in range(0, n, BLOCK):
-        size = locate_block(table, lo, hi, order, begin, asked, aims, state, starts, ends)
+        size = locate_block(table, lo, hi, order, begin, scratch)
         for column in range(columns):
             many: Any = 0
             for t in range(size):
@@ -74,8 +75,8 @@ def _ask_ahead(table: Any, ranges: Any, line: Any, i: Any, seen_from: Any, seen_
     runs, r = table.shape[0], U64(0)
     for column in range(ranges.shape[1]):
         if table[r, CHECKS] == CHECK_SEEN and table[r, AGES] != 0:
-            found = ranges[line, U64(column)]
-            start, end = found >> 32, found & 0xFFFFFFFF
+            both = ranges[line, U64(column)]
+            start, end = both >> 32, both & 0xFFFFFFFF
             if end - start > SHORT:
                 low, high = seen_from[i] - table[r, BASE], seen_to[i] - table[r, BASE]
                 if 0 < low < table[r, ROWS]:
@@ -87,24 +88,20 @@ def _ask_ahead(table: Any, ranges: Any, line: Any, i: Any, seen_from: Any, seen_
             r = U64(0)
 
 
-@kernel(I64_2D, I64_2D, I32, I64, I64, I64_2D, I64_2D, I64, OUT_I64)
+@kernel(I64_2D, I64_2D, I32, CRITERIA, OUT_I64)
 def count_matches(  # noqa: C901, PLR0912 - one loop over what is checked of candidates
     table: NDArray[np.int64],
     ranges: NDArray[np.int64],
     order: NDArray[np.int32],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    lows: NDArray[np.int64],
-    highs: NDArray[np.int64],
-    dims: NDArray[np.int64],
+    criteria: Criteria,
     counts: NDArray[np.int64],
 ) -> None:
-    """Write how many matches each probe has; counts (n,) int64 in the probes' own order, like the arrays after `order`.
+    """Write how many matches each probe has; counts (n,) int64 in the probes' own order, like the criteria.
 
-    A run whose CHECKS are 0 is counted by its range alone (PanJoin, III-D); of others each candidate j of probe i needs
-    ``seen_from[i] <= ordinal < seen_to[i]``, which AGES decide without checking each, and dimension ``dims[p]`` in one
-    of the ranges [lows[p, i], highs[p, i]]. O(k * runs * n), plus candidates in runs that have no ages.
+    A run whose CHECKS are 0 is counted by its range alone (PanJoin, III-D); in others each candidate is checked, but
+    AGES tell how many are seen without that. O(k * runs * n), plus candidates in runs that have no ages.
     """
+    seen_from, seen_to, lows, highs, dims = criteria
     runs, columns, by_ages = table.shape[0], ranges.shape[1], False
     for run in range(runs):
         by_ages |= table[U64(run), AGES] != 0
@@ -116,8 +113,8 @@ def count_matches(  # noqa: C901, PLR0912 - one loop over what is checked of can
         total: Any = np.int64(0)
         r = U64(0)
         for column in range(columns):
-            found = ranges[U64(t), U64(column)]
-            j, end = found >> 32, found & 0xFFFFFFFF
+            both = ranges[U64(t), U64(column)]
+            j, end = both >> 32, both & 0xFFFFFFFF
             checks, base = table[r, CHECKS], table[r, BASE]
             low: Any = np.int64(0)
             high: Any = table[r, ROWS]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import OUT_U32, U64, inlined, kernel
+from slidejoin.jit.compiling import I64, I64_2D, OUT_U32, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import load_32, load_64
 from slidejoin.jit.vectors.words import LANES, WORDS, count_lines, load_key
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "AUX", "BASE", "CHECKS", "DIMENSIONS", "DIRECTORY", "FIELDS", "KEYS", "LARGEST", "ROWS", "SHIFT", "SIZE",
-    "SMALLEST", "STEP", "WORDS_AT", "close_directory", "mark_directory", "passes", "place_of", "refined",
+    "AUX", "BASE", "CHECKS", "CRITERIA", "DIMENSIONS", "DIRECTORY", "FIELDS", "KEYS", "LARGEST", "ROWS", "SHIFT",
+    "SIZE", "SMALLEST", "STEP", "WORDS_AT", "Criteria", "close_directory", "mark_directory", "passes", "place_of",
+    "refined",
 ]  # fmt: skip
 
 (
@@ -35,9 +37,32 @@ CHECK_SEEN, CHECK_AUX = 1, 2
 """Checks of a candidate: that the probe sees its ordinal; that it passes the further dimensions."""
 
 
+class Criteria(NamedTuple):
+    """What candidates of n probes must meet.
+
+    Attributes
+    ----------
+    seen_from, seen_to : (n,) int64
+        A probe sees the ordinals ``seen_from <= o < seen_to``.
+    lows, highs : (p, n) int64
+        Ranges of the further dimensions, both ends included.
+    dims : (p,) int64
+        Which dimension each range is of, ascending: a row must lie in one range of each dimension.
+    """
+
+    seen_from: NDArray[np.int64]
+    seen_to: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
+    dims: NDArray[np.int64]
+
+
+CRITERIA = group(Criteria, I64, I64, I64_2D, I64_2D, I64)
+
+
 @kernel(WORDS, types.int64, types.int64, types.int64, OUT_U32)
 def mark_directory(words: NDArray[np.uint64], first: int, last: int, step: int, directory: NDArray[np.uint32]) -> None:
-    """Note for each bucket of the places first…last-1 where it ends; buckets are the words' upper halves >> `step`.
+    """Note for each bucket of the places first…last-1 where it ends; a bucket is a word's upper half >> `step`.
 
     `directory` (buckets + 1,) uint32, zeros at first. Stretches come in ascending order. O(last - first).
     """

@@ -9,21 +9,24 @@ import numpy as np
 
 from slidejoin.index.deferred import NearestRows
 from slidejoin.index.kernels.expansion import SIDE
+from slidejoin.index.kernels.found_rows import Pairs, ProbePairs
 from slidejoin.index.kernels.range_search import count_matches, find_ranges
 from slidejoin.index.kernels.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.index.sorted_runs.kernels.ascending import BOTH, find_ascending, gather_spots
-from slidejoin.index.sorted_runs.kernels.few_matches import find_few, gather
-from slidejoin.index.sorted_runs.kernels.matching import fill
+from slidejoin.index.sorted_runs.kernels.few_matches import FewMatches, find_few, gather
+from slidejoin.index.sorted_runs.kernels.matching import RangeLines, fill
 from slidejoin.index.sorted_runs.kernels.nearest import (
     BASE_VALUE,
     DIMENSION,
     DOUBLES,
     MASK,
     SHAPE,
+    NearestSoFar,
+    Targets,
     choose_nearest,
     still_open,
 )
-from slidejoin.index.sorted_runs.kernels.ordered_counts import tally
+from slidejoin.index.sorted_runs.kernels.ordered_counts import count_around
 from slidejoin.index.sorted_runs.run import words_pool
 from slidejoin.jit.vectors.sorting import BITS, rough_order
 from slidejoin.jit.vectors.words import LANES
@@ -91,7 +94,7 @@ class FoundInRuns:
             if checks[r] == CHECK_SEEN:
                 self.table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
-        count_matches(self.table, self.ranges, self.order, *probes.checks, self.counts)
+        count_matches(self.table, self.ranges, self.order, probes.criteria, self.counts)
         self._lines: NDArray[np.int32] | None = None
 
     bounds: tuple[int, ...] = ()
@@ -138,9 +141,14 @@ class FoundInRuns:
         whole = (first, last) == (0, n)
         which = self.order if whole else self.lines
         fill(
-            self.table, self.ranges, which, whole, *own.checks, own.ordinals, self.counts,
-            first, last, places, probes, stored,
-        )  # fmt: skip
+            self.table,
+            RangeLines(self.ranges, which, whole),
+            own.criteria,
+            ProbePairs(own.ordinals, self.counts, places),
+            first,
+            last,
+            Pairs(probes, stored),
+        )
 
 
 def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPositions) -> bool:
@@ -150,27 +158,25 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     """
     n = len(probes)
     order = order_of_some(probes.lo, probes.hi, runs)
-    positions, places = positions_pool.take(_room(n, FEW)), np.zeros(n, np.int32)
     counts = into.counts[into.done : into.done + n]
     if order.size < n:
         counts[:] = 0
-    size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, *probes.checks, positions, places, counts)
+    matches = FewMatches(positions_pool.take(_room(n, FEW)), np.zeros(n, np.int32), counts)
+    size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, probes.criteria, matches)
     if size < 0:
         return False
     into.room(into.total + size + LANES)
-    gather(positions, places, counts, into.total, into.positions)
+    gather(matches, into.total, into.positions)
     into.done, into.total = into.done + n, into.total + size
     return True
 
 
 def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions) -> None:
     """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
-    own, n = probes.run, probes.run.size
+    n = probes.run.size
     positions, spots = positions_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
-    size = find_ascending(
-        runs_table(runs, [0] * len(runs)), own.words, n, own.smallest, probes.below, probes.above, probes.rank,
-        probes.view, positions, spots,
-    )  # fmt: skip
+    table = runs_table(runs, [0] * len(runs))
+    size = find_ascending(table, probes.ordered, probes.rank, probes.view, positions, spots)
     if size >= 0:
         into.room(size + LANES)
         gather_spots(positions, spots, into.counts[:n], 0, into.positions)
@@ -207,10 +213,10 @@ class CountedInRuns:
 
 def count_ascending(probes: OrderedProbes, runs: list[Run], checks: list[int]) -> NDArray[np.int64]:
     """Return how many matches each probe has, (n,) int64 in arrival order; probes come in the order of their keys."""
-    own, n = probes.run, probes.run.size
+    n = probes.run.size
     checked = [run for run, check in zip(runs, checks, strict=True) if check]
     ranges, counts = words_pool.take(len(checked) * n).reshape(len(checked), n), np.empty(n, np.int64)
-    tally(runs_table(runs, checks), own.words, n, own.smallest, probes.below, probes.above, counts, ranges)
+    count_around(runs_table(runs, checks), probes.ordered, counts, ranges)
     for line, run in zip(ranges, checked, strict=True):
         run.sights.count(probes, run.base, line, counts)
     return counts
@@ -239,6 +245,8 @@ def nearest_rows(batch: NearestProbes, runs: list[Run], checks: list[int], worke
     turns = _nearest_first(bounds, int(np.median(batch.values)))
     order = order_of(batch.probes.lo, np.minimum(batch.split, batch.probes.hi)[:1], runs)
     far, held = np.empty((n, batch.k), np.uint64), np.empty((n, batch.k), np.int64)
+    chosen, targets = NearestSoFar(nearest.counts, far, held, nearest.ordinals), Targets(batch.values, batch.own)
+    sides, criteria = (below is not None, above is not None), batch.probes.criteria
     parts = max(1, min(workers.threads, n // SMALLEST_PART))
 
     def take(part: int) -> None:
@@ -247,17 +255,11 @@ def nearest_rows(batch: NearestProbes, runs: list[Run], checks: list[int], worke
         room = np.empty(own.size, np.int32)
         for r in turns:
             line = table[r : r + 1]
-            many = still_open(
-                own, batch.values, nearest.counts, far, *bounds[r], below is not None, above is not None,
-                int(batch.place.doubles), room,
-            )  # fmt: skip
+            many = still_open(own, targets, chosen, bounds[r], sides, shape, room)
             if many:
                 some = room[:many]
-                choose_nearest(
-                    line, _places(line, below, some), _places(line, above, some), some, *batch.probes.checks[:2],
-                    batch.own, *batch.probes.checks[2:], batch.values, shape, nearest.counts, far, held,
-                    nearest.ordinals,
-                )  # fmt: skip
+                places = _places(line, below, some), _places(line, above, some)
+                choose_nearest(line, *places, some, criteria, targets, shape, chosen)
 
     workers.run([partial(take, part) for part in range(parts)])
     return nearest

@@ -17,7 +17,7 @@ from slidejoin.index.sorted_runs.kernels.buffering import (
     merge_coming,
     sort_coming,
 )
-from slidejoin.index.sorted_runs.run import EVERY_ROW, KEYS_A_BUCKET, Run, ends_of, step_of, words_pool
+from slidejoin.index.sorted_runs.run import EVERY_ROW, KEYS_A_BUCKET, Run, step_of, words_pool
 from slidejoin.jit.vectors.shifting import CALM
 from slidejoin.jit.vectors.words import PAD
 from slidejoin.runtime.array_pool import address_of
@@ -97,8 +97,7 @@ class InsertionBuffer:
     def hand_over(self) -> Run:
         """Return all rows, one or more, as a run, and empty the buffer."""
         rows, ends = self.rows, (self._numbers[LOW], self._numbers[HIGH])
-        run, aux = object.__new__(Run), np.empty((rows, 0), np.int64)
-        run._set(self.base, rows, rows, self._sorted, ends, 0, None, aux, ends_of(aux), frozenset(), None)
+        run = Run.made(self.base, rows, rows, self._sorted, ends)
         self._sorted = words_pool.take(self.capacity + PAD)
         self.clear()
         return run

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from slidejoin.index.kernels.searching import mark_directory
-from slidejoin.index.sorted_runs.kernels.merging import merge_beside, merge_kept, merge_wide, merge_words
+from slidejoin.index.sorted_runs.kernels.merging import (
+    TwoRuns,
+    TwoWideRuns,
+    merge_further,
+    merge_remaining,
+    merge_wide,
+    merge_words,
+)
 from slidejoin.index.sorted_runs.run import Run, ends_of, new_directory, shift_of, step_of, words_pool
 from slidejoin.jit.vectors.words import PAD
 
@@ -46,10 +53,10 @@ class Merge:
 
     def __init__(self, older: Run, newer: Run, floor: int = 0, *, whole: bool = False) -> None:
         self.older, self.newer = older, newer
-        self._kept: Kept | None = None
-        if Kept.serves(older, newer, floor):
-            self._kept = Kept(older, newer, floor)
-            self.size = self._kept.most
+        self._remaining: RemainingMerge | None = None
+        if RemainingMerge.serves(older, newer, floor):
+            self._remaining = RemainingMerge(older, newer, floor)
+            self.size = self._remaining.most
             return
         self._a = older = older.trimmed(floor)
         self.done, self.size = 0, older.size + newer.size
@@ -65,26 +72,24 @@ class Merge:
         self.aux = np.empty((self.size, older.aux.shape[1]), np.int64)
         self.wide = np.empty(self.size, np.int64) if self.shift else None
         self._keys = (older.keys, newer.keys) if self.shift else None
-        self._taken, self._taken_beside = 0, 0
+        self._taken, self._taken_further = 0, 0
 
     def advance(self, rows: int) -> bool:
         """Merge so many more rows, and tell whether all are merged."""
-        if self._kept is not None:
-            return self._kept.advance(rows)
+        if self._remaining is not None:
+            return self._remaining.advance(rows)
         a, b = self._a, self.newer
         first, last = self.done, min(self.done + rows, self.size)
         border, words = b.base - a.base, self.words
         if self._keys is None or self.wide is None:
             up_a = np.uint64((a.smallest - self.ends[0]) << 32 if a.size else 0)
             up_b = np.uint64(((b.smallest - self.ends[0]) << 32 if b.size else 0) + border)
-            merge_words(a.words, b.words, a.size, b.size, up_a, up_b, first, last, words)
+            merge_words(TwoRuns(a.words, b.words, a.size, b.size, up_a, up_b), first, last, words)
         else:
-            self._taken = merge_wide(
-                self._keys[0], a.words, self._keys[1], b.words, np.uint64(border), self.ends[0], self.shift,
-                self._taken, first, last, self.wide, words,
-            )  # fmt: skip
+            two = TwoWideRuns(*self._keys, a.words, b.words, np.uint64(border), self.ends[0], self.shift)
+            self._taken = merge_wide(two, self._taken, first, last, self.wide, words)
         if self.aux.shape[1]:
-            self._taken_beside = merge_beside(words, border, self._taken_beside, first, last, a.aux, b.aux, self.aux)
+            self._taken_further = merge_further(words, border, self._taken_further, first, last, a.aux, b.aux, self.aux)
         if self.directory is not None:
             mark_directory(words, first, last, self.step, self.directory)
         self.done = last
@@ -97,22 +102,21 @@ class Merge:
 
     def result(self) -> Run:
         """Return the merged run; all rows are merged."""
-        if self._kept is not None:
-            return self._kept.result()
+        if self._remaining is not None:
+            return self._remaining.result()
         a, b = self._a, self.newer
         if a.size == 0 or b.size == 0:
             ends = ends_of(self.aux)
         else:
             ends = np.minimum(a.aux_min, b.aux_min), np.maximum(a.aux_max, b.aux_max)
-        run = object.__new__(Run)
-        run._set(
-            a.base, b.base + b.rows - a.base, self.size, self.words, self.ends, self.shift, self.wide, self.aux, ends,
-            a.inexact | b.inexact, self.directory,
+        rows, inexact = b.base + b.rows - a.base, a.inexact | b.inexact
+        return Run.made(
+            a.base, rows, self.size, self.words, self.ends,
+            wide=self.wide, aux=self.aux, aux_ends=ends, inexact=inexact, directory=self.directory,
         )  # fmt: skip
-        return run
 
 
-class Kept:
+class RemainingMerge:
     """The merge of two runs, of whose older one only the rows from ordinal `floor` on are merged, in one pass.
 
     The words contain whole keys, and there are no further dimensions. See `Merge`.
@@ -146,10 +150,8 @@ class Kept:
         tile = words_pool.take(min(TILE, max(rows, SMALLEST_TILE)))
         up_a = np.uint64((a.smallest - origin) << 32)
         up_b = np.uint64(((b.smallest - origin) << 32) + b.base - self._floor)
-        merge_kept(
-            a.words, b.words, a.size, b.size, np.uint64(self._floor - a.base), up_a, up_b, rows, self._done,
-            tile, self._words, self._step, self._directory,
-        )  # fmt: skip
+        two, cut = TwoRuns(a.words, b.words, a.size, b.size, up_a, up_b), np.uint64(self._floor - a.base)
+        merge_remaining(two, cut, rows, self._done, tile, self._words, self._step, self._directory)
         return bool(self._done[0] == a.size and self._done[1] == b.size)
 
     def result(self) -> Run:
@@ -165,12 +167,8 @@ class Kept:
         else:
             ends = origin, largest
             directory = directory if step_of(*ends, 0, size) == self._step else None
-        run, aux = object.__new__(Run), np.empty((size, 0), np.int64)
-        run._set(
-            self._floor, b.base + b.rows - self._floor, size, self._words, ends, 0, None, aux, ends_of(aux),
-            a.inexact | b.inexact, directory,
-        )  # fmt: skip
-        return run
+        rows, inexact = b.base + b.rows - self._floor, a.inexact | b.inexact
+        return Run.made(self._floor, rows, size, self._words, ends, inexact=inexact, directory=directory)
 
 
 TILE = 1 << 15

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.range_ends import Ordered
 from slidejoin.index.sorted_runs.kernels.reach import find_reach
 from slidejoin.index.sorted_runs.run import FAR, Run
 
@@ -55,6 +56,11 @@ class OrderedProbes:
         if not isinstance(run, Run) or around is None:
             return None
         return OrderedProbes(run, *around, batch.rank, batch.view, batch.seen_by_ends())
+
+    @property
+    def ordered(self) -> Ordered:
+        """The probes for kernels."""
+        return Ordered(self.run.words, self.run.size, self.run.smallest, self.below, self.above)
 
     def suits(self, stored: Run) -> bool:
         """Return whether it can probe a run directly: both have whole keys in their words, not too far apart."""

@@ -78,10 +78,7 @@ def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesB
                 line[VALUES_AT] = run.values.address
             elif run.summaries is not None:
                 line[:VALUES_AT] = run.summaries.line
-        reduce_ranges(
-            located.table, located.ranges, located.order, *probes.checks, summaries, values.addresses, values.first,
-            values.hows, values.nothings, totals,
-        )  # fmt: skip
+        reduce_ranges(located.table, located.ranges, located.order, probes.criteria, summaries, values.by_row, totals)
     return Reduced(located.counts, dict(zip(channels, totals, strict=True)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from slidejoin.index.kernels.ages import CLASSES, GROUP, OFFSETS, class_shift, fill_ages, groups_of
 from slidejoin.index.kernels.searching import close_directory, mark_directory
-from slidejoin.index.sorted_runs.kernels.beside import gather_beside, take_beside
+from slidejoin.index.sorted_runs.kernels.further import gather_further, take_further
 from slidejoin.index.sorted_runs.kernels.merging import drop_words, take_words
 from slidejoin.index.sorted_runs.visibility import Visibility
 from slidejoin.jit.vectors.sorting import BITS, SMALL, settle, sort_words, sorted_order
@@ -119,7 +119,37 @@ class Run:
         # Differences beyond 2**63 wrap round and are right again as unsigned numbers.
         distances = (keys - np.int64(ends[0])).view(np.uint64) if size else np.empty(0, np.uint64)
         words[:size] = (distances >> np.uint64(shift) << HALF) | offsets.astype(np.uint64)
-        self._set(base, rows, size, words, ends, shift, keys if shift else None, aux, (aux_min, aux_max), inexact, None)
+        self._set(
+            base, rows, size, words, ends,
+            wide=keys if shift else None, aux=aux, aux_ends=(aux_min, aux_max), inexact=inexact,
+        )  # fmt: skip
+
+    @staticmethod
+    def made(
+        base: int,
+        rows: int,
+        size: int,
+        words: NDArray[np.uint64],
+        ends: tuple[int, int],
+        *,
+        wide: NDArray[np.int64] | None = None,
+        aux: NDArray[np.int64] | None = None,
+        aux_ends: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        inexact: frozenset[int] = frozenset(),
+        directory: NDArray[np.uint32] | None = None,
+    ) -> Run:
+        """Return the run of words that are made already, `size` of them and PAD more; `directory` may be marked.
+
+        `ends` are its smallest and its largest key, `wide` its keys if words lack some of their bits.
+        """
+        run = object.__new__(Run)
+        aux = np.empty((size, 0), np.int64) if aux is None else aux
+        aux_ends = ends_of(aux) if aux_ends is None else aux_ends
+        run._set(
+            base, rows, size, words, ends,
+            wide=wide, aux=aux, aux_ends=aux_ends, inexact=inexact, directory=directory,
+        )  # fmt: skip
+        return run
 
     def _set(
         self,
@@ -128,19 +158,20 @@ class Run:
         size: int,
         words: NDArray[np.uint64],
         ends: tuple[int, int],
-        shift: int,
+        *,
         wide: NDArray[np.int64] | None,
         aux: NDArray[np.int64],
         aux_ends: tuple[NDArray[np.int64], NDArray[np.int64]],
         inexact: frozenset[int],
-        directory: NDArray[np.uint32] | None,
+        directory: NDArray[np.uint32] | None = None,
     ) -> None:
         self.base, self.rows, self.size = base, rows, size
         self.words: NDArray[np.uint64] = words[: size + PAD]
         if self.words.flags.writeable:  # a mapped directory was closed when it was written
             self.words[size:] = ~np.uint64(0)
         self.smallest, self.largest_key = ends
-        self.shift, self.step = shift, step_of(*ends, shift, size)
+        self.shift = shift_of(*ends)
+        self.step = step_of(*ends, self.shift, size)
         self.wide = wide
         self.aux, (self.aux_min, self.aux_max) = aux, aux_ends
         self.inexact = inexact
@@ -189,9 +220,8 @@ class Run:
     ) -> Run:
         """Return a run that begins at ordinal 0 and shares the `words` and `directory` of another one."""
         size = words.size - PAD
-        run = object.__new__(Run)
-        run._set(0, rows, size, words, ends, shift_of(*ends), wide, aux, aux_ends, inexact, None)
-        run._directory = directory
+        run = Run.made(0, rows, size, words, ends, wide=wide, aux=aux, aux_ends=aux_ends, inexact=inexact)
+        run._directory = directory  # noqa: SLF001 - of another run: it was closed when it was made
         return run
 
     def orders(self, around: tuple[int, int], rows: int) -> bool:
@@ -331,9 +361,9 @@ class Run:
             wide = wide if shift else None
         elif size and ends[0] != origin:
             words -= np.uint64((ends[0] - origin) << 32)
-        run = object.__new__(Run)
-        run._set(base, end - base, size, memory, ends, shift, wide, aux, aux_ends, self.inexact, None)
-        return run
+        return Run.made(
+            base, end - base, size, memory, ends, wide=wide, aux=aux, aux_ends=aux_ends, inexact=self.inexact
+        )
 
     def _taken(
         self, values: NDArray[np.int64], base: int, end: int, size: int
@@ -342,7 +372,7 @@ class Run:
         out, ends = np.empty((size + 1, values.shape[1]), np.int64), np.empty((2, values.shape[1]), np.int64)
         low, high = np.uint64(base - self.base), np.uint64(end - self.base)
         values = np.ascontiguousarray(values)
-        if not take_beside(self.words, self.size, low, high, values, out, ends):
+        if not take_further(self.words, self.size, low, high, values, out, ends):
             return out[:0], ends_of(out[:0])
         return out[:size], (ends[0], ends[1])
 
@@ -415,11 +445,9 @@ def build_run(
                 words[:] = ((wide - np.int64(ends[0])).view(np.uint64) >> np.uint64(shift) << HALF) | offsets
     further, bounds = np.empty((size, aux.shape[1]), np.int64), np.empty((2, aux.shape[1]), np.int64)
     if further.size:
-        gather_beside(memory, size, np.ascontiguousarray(aux), further, bounds)
+        gather_further(memory, size, np.ascontiguousarray(aux), further, bounds)
     aux_ends = (bounds[0], bounds[1]) if size else ends_of(further)
-    run = object.__new__(Run)
-    run._set(base, rows, size, memory, ends, shift, wide, further, aux_ends, inexact, None)
-    return run
+    return Run.made(base, rows, size, memory, ends, wide=wide, aux=further, aux_ends=aux_ends, inexact=inexact)
 
 
 def ends_of(aux: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

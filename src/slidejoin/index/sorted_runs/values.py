@@ -16,6 +16,7 @@ from slidejoin.index.sorted_runs.kernels.summarising import (
     ROWS_SHIFT,
     SMALLEST,
     SUM,
+    ValuesInBlocks,
     fill_levels,
     line_up,
     summarise,
@@ -48,19 +49,15 @@ class ValuesByOrdinal:
 
     Attributes
     ----------
-    hows, nothings : (channels,) int64
-        How values of each channel are reduced, and what no value is, for kernels.
-    addresses : (blocks,) int64
-        Where the values of each block of rows begin, 0 where there are none.
-    first : int
-        The number of the first of these blocks.
+    by_row : ValuesInBlocks
+        The values for kernels; the address of a block of which there are none is 0.
     """
 
     def __init__(self, channels: Sequence[Channel]) -> None:
         self.channels = tuple(channels)
-        self.hows = np.array([HOW[channel.how] for channel in channels], np.int64)
-        self.nothings = np.array([channel.nothing for channel in channels], np.int64)
-        self.addresses, self.first = np.empty(0, np.int64), 0
+        hows = np.array([HOW[channel.how] for channel in channels], np.int64)
+        nothings = np.array([channel.nothing for channel in channels], np.int64)
+        self.by_row = ValuesInBlocks(np.empty(0, np.int64), 0, hows, nothings)
         self._blocks: dict[int, NDArray[np.int64]] = {}
         self._where: dict[int, int] = {}
         self._end = 0
@@ -102,9 +99,10 @@ class ValuesByOrdinal:
 
     def _line_up(self) -> None:
         """Note where the blocks lie."""
-        self.first = min(self._where, default=0)
-        self.addresses = np.zeros(max(self._where, default=-1) + 1 - self.first, np.int64)
-        self.addresses[np.array(list(self._where), np.int64) - self.first] = list(self._where.values())
+        first = min(self._where, default=0)
+        addresses = np.zeros(max(self._where, default=-1) + 1 - first, np.int64)
+        addresses[np.array(list(self._where), np.int64) - first] = list(self._where.values())
+        self.by_row = self.by_row._replace(blocks=addresses, first=first)
 
 
 records_pool = ArrayPool(np.int64, most=8)
@@ -134,7 +132,7 @@ class ValuesByKey:
     def __init__(self, words: NDArray[np.uint64], size: int, base: int, values: ValuesByOrdinal) -> None:
         self.channels = values.channels
         self._values = np.empty((len(self.channels), size), np.int64)
-        line_up(address_of(words), size, base, values.addresses, values.first, self._values)
+        line_up(address_of(words), size, base, values.by_row, self._values)
         self.address = address_of(self._values)
 
     @property
@@ -166,18 +164,15 @@ class Summaries:
 
     def __init__(self, words: NDArray[np.uint64], size: int, base: int, values: ValuesByOrdinal) -> None:
         self.channels = values.channels
-        others = int((values.hows != SUM).sum())
+        others = int((values.by_row.hows != SUM).sum())
         blocks = -(-size // PLACES)
         self._records = records_pool.take((size + 1) * (len(self.channels) + others))
         levels = max((blocks - 1).bit_length(), 1) if others else 0
         self._levels = records_pool.take(levels * blocks * others).reshape(levels, blocks * others)
         first = self._levels[0] if others else np.empty(0, np.int64)
-        summarise(
-            address_of(words), size, base, values.addresses, values.first, values.hows, values.nothings,
-            self._records, first,
-        )  # fmt: skip
+        summarise(address_of(words), size, base, values.by_row, self._records, first)
         if others:
-            fill_levels(values.hows, self._levels)
+            fill_levels(values.by_row.hows, self._levels)
         self.line = address_of(self._records), address_of(self._levels) if others else 0, blocks
 
     @property

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.index.sorted_runs.kernels.visibility import COME, GONE, WIDTH, count_in_turns, place_rows, see_rows
+from slidejoin.index.sorted_runs.kernels.visibility import COME, GONE, WIDTH, Seen, count_in_turns, place_rows, see_rows
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["Seen", "Visibility"]
+__all__ = ["Visibility"]
 
 places_pool, bits_pool = ArrayPool(np.uint32), ArrayPool(np.uint64)
 
-ANEW = 32
+REBUILT_FROM = 32
 """If more than 1/32 of a run's rows have entered or left since, all levels are rebuilt."""
 
 
@@ -37,24 +37,18 @@ class InOrder(Protocol):
         """Stored ordinals that the first and the last probe see."""
 
 
-class Seen:
-    """A bitmap of the seen rows of a run, with prefix counts; see `index.sorted_runs.kernels.visibility`."""
-
-    __slots__ = ("bits", "large", "state", "stretches", "words")
-
-    def __init__(self, size: int) -> None:
-        words = size // WIDTH + 1
-        stretches = -(-words // WIDTH)
-        large = -(-stretches // WIDTH)
-        self.bits: NDArray[np.uint64] = bits_pool.take(words)
-        self.words = np.empty(stretches * WIDTH, np.uint16)
-        self.stretches, self.large = np.empty(large * WIDTH, np.uint32), np.empty(large, np.uint32)
-        self.state = np.full(2, -1, np.int64)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all levels."""
-        return self.bits.nbytes + self.words.nbytes + self.stretches.nbytes + self.large.nbytes
+def new_seen(size: int) -> Seen:
+    """Return memory for the bitmap of a run with so many keys; nothing is known yet."""
+    words = size // WIDTH + 1
+    stretches = -(-words // WIDTH)
+    large = -(-stretches // WIDTH)
+    return Seen(
+        bits_pool.take(words),
+        np.empty(stretches * WIDTH, np.uint16),
+        np.empty(large * WIDTH, np.uint32),
+        np.empty(large, np.uint32),
+        np.full(2, -1, np.int64),
+    )
 
 
 class Visibility:
@@ -84,18 +78,14 @@ class Visibility:
         try:
             seen = self._idle.pop()
         except IndexError:
-            seen = Seen(self._size)
+            seen = new_seen(self._size)
         left, entered = gone - int(seen.state[GONE]), come - int(seen.state[COME])
-        if seen.state[GONE] < 0 or min(left, entered) < 0 or max(left, entered) > rows // ANEW:
-            see_rows(self._words, self._size, gone, come, seen.bits, seen.words, seen.stretches, seen.large)
-            seen.state[GONE], seen.state[COME] = gone, come
-        count_in_turns(
-            self._places, seen.bits, seen.words, seen.stretches, seen.large, seen.state, ranges, probes.rank,
-            probes.view, base, counts,
-        )  # fmt: skip
+        if seen.state[GONE] < 0 or min(left, entered) < 0 or max(left, entered) > rows // REBUILT_FROM:
+            see_rows(self._words, self._size, gone, come, seen)
+        count_in_turns(self._places, seen, ranges, probes.rank, probes.view, base, counts)
         self._idle.append(seen)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return self._places.nbytes + sum(seen.nbytes for seen in list(self._idle))
+        return self._places.nbytes + sum(level.nbytes for seen in list(self._idle) for level in seen[:-1])

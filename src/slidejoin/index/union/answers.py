@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from slidejoin.index.kernels.found_rows import put_pairs
+from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, put_pairs
 from slidejoin.index.union.kernels.earlier import drop_earlier, widen_found
 from slidejoin.runtime.array_pool import ArrayPool
 
@@ -132,11 +132,12 @@ class BranchRows:
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
-        own, n = self._ordinals, min(last, self._kept_probes)
+        own, n, pairs = self._ordinals, min(last, self._kept_probes), Pairs(probes, stored)
         if first < n:
-            put_pairs(self._kept, int(self.counts[:first].sum()), self.counts, first, n, own, places, probes, stored)
+            begin = int(self.counts[:first].sum())
+            put_pairs(self._kept, begin, ProbePairs(own, self.counts, places), first, n, pairs)
         for begin, done, counts, rows in self._stretches(max(first, n), last, None):
-            put_pairs(rows, 0, counts, begin, min(done, last), own, places, probes, stored)
+            put_pairs(rows, 0, ProbePairs(own, counts, places), begin, min(done, last), pairs)
 
     def _stretches(
         self, first: int, last: int, answer: Answer | None

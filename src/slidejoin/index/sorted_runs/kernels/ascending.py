@@ -7,7 +7,7 @@ and the directories of the runs are read sequentially, and only the matches have
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -15,10 +15,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.index.kernels.range_ends import AIMS, BLOCK, FIRST, GUESS, PAST, aim_around, guess
+from slidejoin.index.kernels.range_ends import AIMS, BLOCK, FIRST, GUESS, ORDERED, PAST, Ordered, aim_around, guess
 from slidejoin.index.kernels.searching import BASE, DIRECTORY, LARGEST, SMALLEST, STEP, WORDS_AT, place_of
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, first_in_window
 from slidejoin.jit.compiling import I64, I64_2D, OUT_I32, OUT_U32, U32, U64, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import load_64
 from slidejoin.jit.vectors.words import LANES, OUT_WORDS, WORDS, copy_positions, count_of, splat
 
@@ -51,10 +52,10 @@ def _make_keep_between() -> Callable[..., Any]:
         def plain(address: int, bound: int, beyond: int, low: int, span: int, add: int, to: int) -> int:
             words = list((ctypes.c_uint64 * BOTH).from_address(int(address)))
             inside = [word & LOW_HALF for word in words if bound <= word < beyond]
-            kept = [offset for offset in inside if (offset - int(low)) & LOW_HALF < int(span)]
-            for lane, offset in enumerate(kept):
+            seen = [offset for offset in inside if (offset - int(low)) & LOW_HALF < int(span)]
+            for lane, offset in enumerate(seen):
                 ctypes.c_uint32.from_address(int(to) + 4 * lane).value = (offset + int(add)) & LOW_HALF
-            return len(kept) + FULL * all(word < beyond for word in words)
+            return len(seen) + FULL * all(word < beyond for word in words)
 
         return plain
 
@@ -93,73 +94,65 @@ uint32 at the address `to`; returns how many, and `FULL` more if all sixteen are
 may follow. Sixteen are written, the others with any values."""
 
 
-@kernel(
-    types.int64, types.int64, types.int64, types.int64, types.uint64, types.uint64, types.uint64, types.int64,
-    types.int64, types.uint64, types.int64, types.int64, returns=types.int64,
-)  # fmt: skip
-def keep_rest(
-    words: int,
-    directory: int,
-    step: int,
-    place: int,
-    bound: np.uint64,
-    beyond: np.uint64,
-    top: np.uint64,
-    low: int,
-    span: int,
-    first: np.uint64,
-    end: int,
-    room: int,
-) -> int:
+class SeenWords(NamedTuple):
+    """A range of words, ``bound <= word < beyond``, of which a probe sees the offsets from `low` on, `span` of them."""
+
+    bound: np.uint64
+    beyond: np.uint64
+    low: int
+    span: int
+
+
+SEEN_WORDS = group(SeenWords, types.uint64, types.uint64, types.int64, types.int64)
+
+
+@kernel(I64_2D, types.int64, types.int64, SEEN_WORDS, types.int64, types.int64, returns=types.int64)
+def keep_rest(table: NDArray[np.int64], r: int, place: int, seen: SeenWords, end: int, room: int) -> int:
     """Write the rest of a range that may not end in the two lines at `place`; return the end of the output.
 
-    -1 if there may be more than there is `room` for; `top` is behind all words of the run. O(matches + log(rows)).
+    -1 if there may be more than there is `room` for. O(matches + log(rows)).
     """
+    words, directory, step, first = table[r, WORDS_AT], table[r, DIRECTORY], table[r, STEP], U64(table[r, BASE] + 1)
+    # Behind all words of the run.
+    top = U64(int(table[r, LARGEST]) - int(table[r, SMALLEST])) + U64(1)
+    bound, beyond, low, span = seen
     at: Any = place + BOTH
     if load_64(words + ((place + BOTH - 1) << 3)) < bound:
         if bound >> U64(32) == top:
             return end
         at = place_of(words, directory, step, bound) & -LANES
     while end <= room:
-        found = keep_between(words + (at << 3), bound, beyond, low, span, first, end)
-        end += (found & (FULL - 1)) << 2
-        if found < FULL:
+        hits = keep_between(words + (at << 3), bound, beyond, low, span, first, end)
+        end += (hits & (FULL - 1)) << 2
+        if hits < FULL:
             return end
         at += BOTH
     return -1
 
 
-@kernel(
-    I64_2D, WORDS, types.int64, types.int64, types.int64, types.int64, I64, I64, OUT_U32, OUT_WORDS,
-    returns=types.int64,
-)  # fmt: skip
+@kernel(I64_2D, ORDERED, I64, I64, OUT_U32, OUT_WORDS, returns=types.int64)
 def find_ascending(
     table: NDArray[np.int64],
-    probes: NDArray[np.uint64],
-    n: int,
-    origin: int,
-    below: int,
-    above: int,
+    probes: Ordered,
     rank: NDArray[np.int64],
     view: NDArray[np.int64],
-    kept: NDArray[np.uint32],
+    positions: NDArray[np.uint32],
     spots: NDArray[np.uint64],
 ) -> int:
     """Write the matches of all probes as positions, ``(ordinal + 1) % 2**32``, those of one probe side by side.
 
-    `table` (runs, FIELDS) int64 of runs whose words contain whole keys. `probes` (n,) uint64 are words of such a run
-    with the smallest key `origin`: probe i asks for keys from its own less `below` to its own and `above`. `rank` (n,)
-    int64 and `view` say which rows it sees, see `index.kernels.view`. `kept` (room,) uint32 takes the positions,
-    `spots` (n,) uint64 for each probe in arrival order where they begin, and how many they are, in its halves. Returns
-    how many there are in all, or -1 if there may be more than places. Expected O(runs * n) plus candidates.
+    `table` (runs, FIELDS) int64 of runs whose words contain whole keys. `rank` (n,) int64 and `view` say which rows a
+    probe sees, see `index.kernels.view`. `positions` (room,) uint32 is written, and `spots` (n,) uint64: for each probe
+    in arrival order where they begin, in the upper half, and how many they are. Returns how many there are in all, or
+    -1 if there may be more than places. Expected O(runs * n) plus candidates.
     """
-    runs = table.shape[0]
+    runs, n, own_words = table.shape[0], probes.size, probes.words
     aims = np.zeros((2 * runs * AIMS, BLOCK), np.uint32)
     arrived, seen, slide, own = int(view[ARRIVED]), int(view[SIZE]), int(view[SLIDE]), int(view[OWN])
-    first_at = np.int64(kept.ctypes.data)
-    room: Any = first_at + ((kept.size - BOTH) << 2)
+    first_at = np.int64(positions.ctypes.data)
+    room: Any = first_at + ((positions.size - BOTH) << 2)
     end: Any = first_at
-    aim_around(table, probes, 0, min(BLOCK, n), origin, below, above, aims, 0)
+    aim_around(table, probes, 0, aims, 0)
     for r in range(runs):
         words, directory, step = table[r, WORDS_AT], table[r, DIRECTORY], U64(table[r, STEP])
         for t in range(min(BLOCK, n)):
@@ -169,12 +162,10 @@ def find_ascending(
     turn = 0
     for begin in range(0, n, BLOCK):
         size = min(BLOCK, n - begin)
-        aim_around(
-            table, probes, begin + BLOCK, min(BLOCK, max(0, n - begin - BLOCK)), origin, below, above, aims, 1 - turn
-        )
+        aim_around(table, probes, begin + BLOCK, aims, 1 - turn)
         # What a probe reads is prefetched one block ahead: lookups and cache misses overlap.
         for t in range(size):
-            i = probes[U64(begin + t)] & U64(LOW_HALF)
+            i = own_words[U64(begin + t)] & U64(LOW_HALF)
             seen_to = arrived + rank[i] - (0 if own else np.int64(i))
             seen_from = first_in_window(seen_to, seen, slide)
             before = end
@@ -192,14 +183,10 @@ def find_ascending(
                 span = min(max(seen_to - base - low, 0), LOW_HALF)
                 if end > room:
                     return -1
-                found = keep_between(words + (place << 3), bound, beyond, low, span, U64(base + 1), end)
-                end += (found & (FULL - 1)) << 2
-                if found >= FULL:
-                    top = U64(int(table[U64(r), LARGEST]) - int(table[U64(r), SMALLEST])) + U64(1)
-                    down: Any = np.int64(step)
-                    end = keep_rest(
-                        words, directory, down, place, bound, beyond, top, low, span, U64(base + 1), end, room
-                    )
+                hits = keep_between(words + (place << 3), bound, beyond, low, span, U64(base + 1), end)
+                end += (hits & (FULL - 1)) << 2
+                if hits >= FULL:
+                    end = keep_rest(table, r, place, SeenWords(bound, beyond, low, span), end, room)
                     if end < 0:
                         return -1
             spots[i] = (U64(before - first_at) >> U64(2) << U64(32)) | U64(end - before) >> U64(2)
@@ -210,22 +197,22 @@ def find_ascending(
 
 @kernel(U32, WORDS, OUT_I32, types.int64, OUT_U32)
 def gather_spots(
-    kept: NDArray[np.uint32],
+    positions: NDArray[np.uint32],
     spots: NDArray[np.uint64],
     counts: NDArray[np.int32],
     at: int,
-    found: NDArray[np.uint32],
+    out: NDArray[np.uint32],
 ) -> None:
-    """Write the positions that were kept of each probe to `found` from place `at` on, in arrival order, and `counts`.
+    """Write the positions of each probe to `out` from place `at` on, in arrival order, and `counts`.
 
-    Eight are copied at a time, so `found` has as many more places. O(probes + positions).
+    Eight are copied at a time, so `out` has as many more places. O(probes + positions).
     """
-    kept_at, found_at = np.int64(kept.ctypes.data), np.int64(found.ctypes.data) + (at << 2)
+    first, to = np.int64(positions.ctypes.data), np.int64(out.ctypes.data) + (at << 2)
     for i in range(counts.size):
         spot = spots[U64(i)]
-        source, count = kept_at + (np.int64(spot >> U64(32)) << 2), np.int64(spot & U64(LOW_HALF))
+        source, count = first + (np.int64(spot >> U64(32)) << 2), np.int64(spot & U64(LOW_HALF))
         counts[U64(i)] = count
-        copy_positions(source, found_at)
+        copy_positions(source, to)
         for o in range(LANES, count, LANES):
-            copy_positions(source + (o << 2), found_at + (o << 2))
-        found_at += count << 2
+            copy_positions(source + (o << 2), to + (o << 2))
+        to += count << 2

@@ -1,60 +1,79 @@
-"""Probing sorted runs where probes have few matches each: matches are written at once, ranges are not kept."""
+"""Probing sorted runs where probes have few matches each: matches are written at once, ranges are not stored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.index.kernels.range_ends import AIMS, BLOCK, OUT_U32_2D, locate_block
+from slidejoin.index.kernels.range_ends import BLOCK, SCRATCH, Scratch, locate_block, scratch_for
 from slidejoin.index.kernels.searching import (
     AUX,
     BASE,
     CHECK_AUX,
     CHECK_SEEN,
     CHECKS,
+    CRITERIA,
     DIMENSIONS,
     ROWS,
     WORDS_AT,
+    Criteria,
     passes,
 )
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_U32, U32, U64, kernel
+from slidejoin.jit.compiling import I32, I64_2D, OUT_I32, OUT_U32, U64, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import load_64
 from slidejoin.jit.vectors.words import LANES, copy_positions, keep_positions, keep_seen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["find_few", "gather"]
+__all__ = ["FewMatches", "find_few", "gather"]
 
 LOW_HALF = 0xFFFFFFFF
 
 
+class FewMatches(NamedTuple):
+    """The matches of n probes, in any order of probes.
+
+    Attributes
+    ----------
+    positions : (room,) uint32
+        ``(ordinal + 1) % 2**32`` of the rows, those of one probe side by side.
+    places, counts : (n,) int32
+        For each probe where its positions begin, and how many they are.
+    """
+
+    positions: NDArray[np.uint32]
+    places: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+FEW_MATCHES = group(FewMatches, OUT_U32, OUT_I32, OUT_I32)
+
+
 @kernel(
-    I64_2D, OUT_U32_2D, OUT_U32_2D, I32, types.int64, types.int64, I64, I64, OUT_U32, types.int64, OUT_I32, OUT_I32,
-    returns=types.int64,
+    I64_2D, SCRATCH, I32, types.int64, types.int64, CRITERIA, FEW_MATCHES, types.int64, returns=types.int64
 )  # fmt: skip
-def keep_block(
+def write_block(
     table: NDArray[np.int64],
-    starts: NDArray[np.uint32],
-    ends: NDArray[np.uint32],
+    scratch: Scratch,
     order: NDArray[np.int32],
     begin: int,
     size: int,
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    kept: NDArray[np.uint32],
+    criteria: Criteria,
+    matches: FewMatches,
     cursor: int,
-    places: NDArray[np.int32],
-    counts: NDArray[np.int32],
 ) -> int:
     """Write the matches of a block of probes that need no check but by ordinals; return the next cursor.
 
-    As `find_few`, from place `cursor` of `kept` on; -1 if the room may not suffice.
+    As `find_few`, from place `cursor` of the positions on; -1 if the room may not suffice.
     """
-    columns, runs, first_at = starts.shape[0], table.shape[0], np.int64(kept.ctypes.data)
-    room: Any = first_at + ((kept.size - LANES) << 2)
+    starts, ends, seen_from, seen_to = scratch.starts, scratch.ends, criteria.seen_from, criteria.seen_to
+    positions, places, counts = matches
+    columns, runs, first_at = starts.shape[0], table.shape[0], np.int64(positions.ctypes.data)
+    room: Any = first_at + ((positions.size - LANES) << 2)
     end: Any = first_at + (cursor << 2)
     for t in range(size):
         i = U64(order[U64(begin + t)])
@@ -85,28 +104,23 @@ def keep_block(
 
 
 @kernel(
-    I64_2D, OUT_U32_2D, OUT_U32_2D, I32, types.int64, types.int64, I64, I64, I64_2D, I64_2D, I64, OUT_U32,
-    types.int64, OUT_I32, OUT_I32, returns=types.int64,
+    I64_2D, SCRATCH, I32, types.int64, types.int64, CRITERIA, FEW_MATCHES, types.int64, returns=types.int64
 )  # fmt: skip
-def keep_block_checked(
+def write_block_checked(
     table: NDArray[np.int64],
-    starts: NDArray[np.uint32],
-    ends: NDArray[np.uint32],
+    scratch: Scratch,
     order: NDArray[np.int32],
     begin: int,
     size: int,
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    lows: NDArray[np.int64],
-    highs: NDArray[np.int64],
-    dims: NDArray[np.int64],
-    kept: NDArray[np.uint32],
+    criteria: Criteria,
+    matches: FewMatches,
     cursor: int,
-    places: NDArray[np.int32],
-    counts: NDArray[np.int32],
 ) -> int:
     """Do the same, with any checks of candidates."""
-    columns, runs, room = starts.shape[0], table.shape[0], kept.size - LANES
+    starts, ends = scratch.starts, scratch.ends
+    seen_from, seen_to, lows, highs, dims = criteria
+    positions, places, counts = matches
+    columns, runs, room = starts.shape[0], table.shape[0], positions.size - LANES
     for t in range(size):
         i = U64(order[U64(begin + t)])
         before = cursor
@@ -125,7 +139,7 @@ def keep_block_checked(
                 inside = (low <= np.int64(offset)) & (np.int64(offset) < high)
                 if checks & CHECK_AUX and inside:
                     inside = passes(table[r, AUX], table[r, DIMENSIONS], j, i, lows, highs, dims)
-                kept[U64(cursor)] = (offset + first) & U64(LOW_HALF)
+                positions[U64(cursor)] = (offset + first) & U64(LOW_HALF)
                 cursor += inside
                 j += 1
         places[i] = before
@@ -133,68 +147,45 @@ def keep_block_checked(
     return cursor
 
 
-@kernel(
-    I64_2D, I64_2D, I64_2D, I32, I64, I64, I64_2D, I64_2D, I64, OUT_U32, OUT_I32, OUT_I32, returns=types.int64
-)  # fmt: skip
+@kernel(I64_2D, I64_2D, I64_2D, I32, CRITERIA, FEW_MATCHES, returns=types.int64)
 def find_few(
     table: NDArray[np.int64],
     lo: NDArray[np.int64],
     hi: NDArray[np.int64],
     order: NDArray[np.int32],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    lows: NDArray[np.int64],
-    highs: NDArray[np.int64],
-    dims: NDArray[np.int64],
-    kept: NDArray[np.uint32],
-    places: NDArray[np.int32],
-    counts: NDArray[np.int32],
+    criteria: Criteria,
+    matches: FewMatches,
 ) -> int:
-    """Write the matches of all probes as positions, ``(ordinal + 1) % 2**32``, those of one probe side by side.
+    """Write the matches of all probes, and return their total, or -1 if the room may not suffice.
 
-    `table`, lo and hi, and `order` as in `index.kernels.range_search.find_ranges`; `seen_from`, `seen_to`, `lows`,
-    `highs` and `dims` as in `count_matches`. `kept` (room,) uint32 takes the positions, `places` and `counts` (n,)
-    int32 for each probe, in their own order, where its positions begin and how many they are. Returns their total, or
-    -1 if the room may not suffice. Expected O(k * runs * n) plus candidates.
+    `table`, lo and hi, and `order` as in `index.kernels.range_search.find_ranges`. Expected O(k * runs * n) plus
+    candidates.
     """
-    n, columns = order.size, table.shape[0] * lo.shape[0]
-    asked, aims = np.empty((2, BLOCK), np.int64), np.zeros((2 * columns * AIMS, BLOCK), np.uint32)
-    starts, ends = np.empty((columns, BLOCK), np.uint32), np.empty((columns, BLOCK), np.uint32)
-    state, plain, cursor = np.zeros(columns, np.int64), True, 0
+    n, scratch, plain, cursor = order.size, scratch_for(table.shape[0] * lo.shape[0]), True, 0
     for r in range(table.shape[0]):
         plain &= table[r, CHECKS] < CHECK_AUX
     for begin in range(0, n, BLOCK):
-        size = locate_block(table, lo, hi, order, begin, asked, aims, state, starts, ends)
+        size = locate_block(table, lo, hi, order, begin, scratch)
         if plain:
-            cursor = keep_block(
-                table, starts, ends, order, begin, size, seen_from, seen_to, kept, cursor, places, counts
-            )
+            cursor = write_block(table, scratch, order, begin, size, criteria, matches, cursor)
         else:
-            cursor = keep_block_checked(
-                table, starts, ends, order, begin, size, seen_from, seen_to, lows, highs, dims, kept, cursor, places,
-                counts,
-            )  # fmt: skip
+            cursor = write_block_checked(table, scratch, order, begin, size, criteria, matches, cursor)
         if cursor < 0:
             return -1
     return cursor
 
 
-@kernel(U32, I32, I32, types.int64, OUT_U32)
-def gather(
-    kept: NDArray[np.uint32],
-    places: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    at: int,
-    found: NDArray[np.uint32],
-) -> None:
-    """Write the positions that were kept of each probe to `found` from place `at` on, in the probes' own order.
+@kernel(FEW_MATCHES, types.int64, OUT_U32)
+def gather(matches: FewMatches, at: int, out: NDArray[np.uint32]) -> None:
+    """Write the positions of each probe to `out` from place `at` on, in the probes' own order.
 
-    Eight are copied at a time, so `found` has as many more places. O(probes + positions).
+    Eight are copied at a time, so `out` has as many more places. O(probes + positions).
     """
-    kept_at, found_at = np.int64(kept.ctypes.data), np.int64(found.ctypes.data) + (at << 2)
+    positions, places, counts = matches
+    first, to = np.int64(positions.ctypes.data), np.int64(out.ctypes.data) + (at << 2)
     for i in range(counts.size):
-        source, count = kept_at + (np.int64(places[U64(i)]) << 2), np.int64(counts[U64(i)])
-        copy_positions(source, found_at)
+        source, count = first + (np.int64(places[U64(i)]) << 2), np.int64(counts[U64(i)])
+        copy_positions(source, to)
         for o in range(LANES, count, LANES):
-            copy_positions(source + (o << 2), found_at + (o << 2))
-        found_at += count << 2
+            copy_positions(source + (o << 2), to + (o << 2))
+        to += count << 2

@@ -2,63 +2,77 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import types
 
+from slidejoin.index.kernels.found_rows import PAIRS, PROBE_PAIRS, Pairs, ProbePairs
 from slidejoin.index.kernels.searching import (
     AUX,
     BASE,
     CHECK_AUX,
     CHECK_SEEN,
     CHECKS,
+    CRITERIA,
     DIMENSIONS,
     ROWS,
     WORDS_AT,
+    Criteria,
     passes,
 )
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, kernel
+from slidejoin.jit.compiling import I32, I64_2D, U64, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import ask_for, load_64
 from slidejoin.jit.vectors.words import LANES, spread, write_ordinals, write_seen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["fill"]
+__all__ = ["RangeLines", "fill"]
 
 AHEAD = 8
 """Prefetch distance, in probes, of the first rows of their ranges, which are read in random order."""
 
 
-@kernel(
-    I64_2D, I64_2D, I32, types.boolean, I64, I64, I64_2D, I64_2D, I64, I64, I64, types.int64, types.int64, I64,
-    OUT_I64, OUT_I64,
-)  # fmt: skip
+class RangeLines(NamedTuple):
+    """The ranges of n probes.
+
+    Attributes
+    ----------
+    ranges : (n, columns) int64
+        A line for each probe, as `find_ranges` writes it.
+    which : (n,) int32
+        The line of each probe, or the probe of each line.
+    by_line : bool
+        Whether it is the second.
+    """
+
+    ranges: NDArray[np.int64]
+    which: NDArray[np.int32]
+    by_line: bool
+
+
+RANGE_LINES = group(RangeLines, I64_2D, I32, types.boolean)
+
+
+@kernel(I64_2D, RANGE_LINES, CRITERIA, PROBE_PAIRS, types.int64, types.int64, PAIRS)
 def fill(  # noqa: C901 - one loop over what is checked of candidates
     table: NDArray[np.int64],
-    ranges: NDArray[np.int64],
-    which: NDArray[np.int32],
-    by_line: bool,
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    lows: NDArray[np.int64],
-    highs: NDArray[np.int64],
-    dims: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    located: RangeLines,
+    criteria: Criteria,
+    placed: ProbePairs,
     first: int,
     last: int,
-    places: NDArray[np.int64],
-    probes: NDArray[np.int64],
-    stored: NDArray[np.int64],
+    pairs: Pairs,
 ) -> None:
-    """Write the matches of probes first…last-1, which `count_matches` counted, as (probe's, stored row's ordinal).
+    """Write the matches of probes first…last-1, which `count_matches` counted; by line they count lines. O(candidates).
 
-    Probe i's ``counts[i]`` pairs go to ``probes[places[i]:]`` and ``stored[places[i]:]``, int64; ordinals (n,) int64 of
-    the probes; `which` (n,) int32 says which line of `ranges` is a probe's, or `by_line` which probe a line is of:
-    first and last then count lines. The others as in `count_matches`. O(candidates).
+    `table` and `criteria` as in `count_matches`.
     """
+    ranges, which, by_line = located
+    seen_from, seen_to, lows, highs, dims = criteria
+    (ordinals, counts, places), (probes, stored) = placed, pairs
     runs, columns = table.shape[0], ranges.shape[1]
     probes_at, stored_at = np.int64(probes.ctypes.data), np.int64(stored.ctypes.data)
     for n in range(first, last):
@@ -71,8 +85,8 @@ def fill(  # noqa: C901 - one loop over what is checked of candidates
             soon = table[r, WORDS_AT] + (ranges[later, U64(column)] >> 32 << 3)
             ask_for(soon)
             ask_for(soon + 64)
-            found = ranges[row, U64(column)]
-            words, base, j, last_j = table[r, WORDS_AT], table[r, BASE], found >> 32, found & 0xFFFFFFFF
+            both = ranges[row, U64(column)]
+            words, base, j, last_j = table[r, WORDS_AT], table[r, BASE], both >> 32, both & 0xFFFFFFFF
             checks = table[r, CHECKS]
             if checks == 0:
                 while j < last_j:
@@ -92,7 +106,7 @@ def fill(  # noqa: C901 - one loop over what is checked of candidates
                 low, high = np.int64(0), table[r, ROWS]
                 if checks & CHECK_SEEN:
                     low, high = seen_from[i] - base, seen_to[i] - base
-                # A candidate is written, and kept or overwritten by the next; nothing is written after the last match.
+                # A candidate stays or is overwritten by the next; nothing is written after the last match.
                 while j < last_j and at < end:
                     offset = np.int64(load_64(words + (j << 3)) & U64(0xFFFFFFFF))
                     inside = (low <= offset) & (offset < high)

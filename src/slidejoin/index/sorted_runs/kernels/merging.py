@@ -2,35 +2,84 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from slidejoin.index.kernels.searching import mark_directory
 from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, OUT_U32, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.words import LANES, OUT_WORDS, WORDS, keep_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["drop_words", "merge_beside", "merge_kept", "merge_wide", "merge_words", "take_words"]
+__all__ = [
+    "TwoRuns", "TwoWideRuns", "drop_words", "merge_further", "merge_remaining", "merge_wide", "merge_words",
+    "take_words",
+]  # fmt: skip
 
 SHORTEST = 64
 """Rows below which one chain takes all: splitting costs a binary search for each chain."""
 
 
+class TwoRuns(NamedTuple):
+    """The words of two runs that are merged, a the older.
+
+    Attributes
+    ----------
+    a, b : uint64
+        Ascending.
+    na, nb : int
+        How many they are.
+    up_a, up_b : uint64
+        What moves them to the result's smallest key and first row, after which no two words are equal: equal keys
+        differ in their rows, the older run's first.
+    """
+
+    a: NDArray[np.uint64]
+    b: NDArray[np.uint64]
+    na: int
+    nb: int
+    up_a: np.uint64
+    up_b: np.uint64
+
+
+TWO_RUNS = group(TwoRuns, WORDS, WORDS, types.int64, types.int64, types.uint64, types.uint64)
+
+
+class TwoWideRuns(NamedTuple):
+    """Two runs that are merged, a the older, whose words hold only the upper bits of the keys' distances.
+
+    Attributes
+    ----------
+    a_keys, b_keys : int64
+        Whole keys.
+    a, b : uint64
+        Words.
+    border : uint64
+        What moves the offsets of b.
+    smallest, shift : int
+        The result's smallest key, and how many bits its words lack at the end of a distance.
+    """
+
+    a_keys: NDArray[np.int64]
+    b_keys: NDArray[np.int64]
+    a: NDArray[np.uint64]
+    b: NDArray[np.uint64]
+    border: np.uint64
+    smallest: int
+    shift: int
+
+
+TWO_WIDE_RUNS = group(TwoWideRuns, I64, I64, WORDS, WORDS, types.uint64, types.int64, types.int64)
+
+
 @inlined
-def _split(
-    a: NDArray[np.uint64],
-    b: NDArray[np.uint64],
-    na: int,
-    nb: int,
-    up_a: np.uint64,
-    up_b: np.uint64,
-    rows: int,
-) -> int:
+def _split(two: TwoRuns, rows: int) -> int:
     """Return how many of the first `rows` of the result come from a; no two words are equal."""
+    a, b, na, nb, up_a, up_b = two
     low, high = max(0, rows - nb), min(rows, na)
     while low < high:
         middle = (low + high) >> 1
@@ -42,18 +91,9 @@ def _split(
 
 
 @inlined
-def _rest(
-    a: NDArray[np.uint64],
-    b: NDArray[np.uint64],
-    up_a: np.uint64,
-    up_b: np.uint64,
-    i: int,
-    o: int,
-    end_a: int,
-    end: int,
-    out: NDArray[np.uint64],
-) -> None:
+def _rest(two: TwoRuns, i: int, o: int, end_a: int, end: int, out: NDArray[np.uint64]) -> None:
     """Write places o…end-1 of the result; `i` rows of a are merged already, those below `end_a` may follow."""
+    a, b, up_a, up_b = two.a, two.b, two.up_a, two.up_b
     while i < end_a and o - i < end - end_a:
         x, y = a[U64(i)] + up_a, b[U64(o - i)] + up_b
         out[U64(o)] = min(x, y)
@@ -68,38 +108,25 @@ def _rest(
         j += 1
 
 
-@kernel(
-    WORDS, WORDS, types.int64, types.int64, types.uint64, types.uint64, types.int64, types.int64, OUT_WORDS
-)  # fmt: skip
-def merge_words(
-    a: NDArray[np.uint64],
-    b: NDArray[np.uint64],
-    na: int,
-    nb: int,
-    up_a: np.uint64,
-    up_b: np.uint64,
-    first: int,
-    last: int,
-    out: NDArray[np.uint64],
-) -> None:
+@kernel(TWO_RUNS, types.int64, types.int64, OUT_WORDS)
+def merge_words(two: TwoRuns, first: int, last: int, out: NDArray[np.uint64]) -> None:
     """Write places first…last-1 of the merged words of two runs (PanJoin, section III-D).
 
-    a and b hold `na` and `nb` uint64 words in ascending order; `up_a` and `up_b` move them to the result's smallest key
-    and first row, after which no two words are equal: equal keys differ in their rows, the older run's first. The
-    stretch is divided into four by binary search (merge path), and the four merges are interleaved, because one merge
-    without a branch waits for its own last comparison: 1.1 ns a row for four, 2.4 for one, 4.7 with a branch. O(last -
-    first + log(na + nb)).
+    The stretch is divided into four by binary search (merge path), and the four merges are interleaved, because one
+    merge without a branch waits for its own last comparison: 1.1 ns a row for four, 2.4 for one, 4.7 with a branch.
+    O(last - first + log(na + nb)).
     """
+    a, b, up_a, up_b = two.a, two.b, two.up_a, two.up_b
     quarter = (last - first) // 4
     o0, o1, o2, o3 = first, first + quarter, first + 2 * quarter, first + 3 * quarter
-    i0 = _split(a, b, na, nb, up_a, up_b, o0)
-    end = _split(a, b, na, nb, up_a, up_b, last)
+    i0 = _split(two, o0)
+    end = _split(two, last)
     if last - first < SHORTEST:
-        _rest(a, b, up_a, up_b, i0, o0, end, last, out)
+        _rest(two, i0, o0, end, last, out)
         return
-    i1 = _split(a, b, na, nb, up_a, up_b, o1)
-    i2 = _split(a, b, na, nb, up_a, up_b, o2)
-    i3 = _split(a, b, na, nb, up_a, up_b, o3)
+    i1 = _split(two, o1)
+    i2 = _split(two, o2)
+    i3 = _split(two, o3)
     a1, a2, a3, b1, b2, b3 = i1, i2, i3, o1 - i1, o2 - i2, o3 - i3
     while True:
         # So many steps use up neither side of any chain, whatever they choose.
@@ -124,10 +151,10 @@ def merge_words(
             out[U64(o3)] = min(x, y)
             i3 += x < y
             o3 += 1
-    _rest(a, b, up_a, up_b, i0, o0, a1, a1 + b1, out)
-    _rest(a, b, up_a, up_b, i1, o1, a2, a2 + b2, out)
-    _rest(a, b, up_a, up_b, i2, o2, a3, a3 + b3, out)
-    _rest(a, b, up_a, up_b, i3, o3, end, last, out)
+    _rest(two, i0, o0, a1, a1 + b1, out)
+    _rest(two, i1, o1, a2, a2 + b2, out)
+    _rest(two, i2, o2, a3, a3 + b3, out)
+    _rest(two, i3, o3, end, last, out)
 
 
 @kernel(WORDS, types.int64, types.uint64, OUT_WORDS, returns=types.int64)
@@ -136,18 +163,18 @@ def drop_words(words: NDArray[np.uint64], size: int, cut: np.uint64, out: NDArra
 
     `out` has room for all: dropped words are overwritten, so that no branch depends on them. O(size).
     """
-    kept: Any = np.int64(0)
+    at: Any = np.int64(0)
     # Eight are written at a time, for which there is room where as many were read.
     whole: Any = min(size, words.size, out.size) // LANES * LANES
     source, to = np.int64(words.ctypes.data), np.int64(out.ctypes.data)
     for place in range(0, whole, LANES):
-        kept += keep_words(source + (place << 3), cut, to + (kept << 3))
+        at += keep_words(source + (place << 3), cut, to + (at << 3))
     for place in range(whole, size):
         word = words[U64(place)]
         stays = (word & U64(0xFFFFFFFF)) >= cut
-        out[U64(kept)] = word - cut * U64(stays)
-        kept += stays
-    behind: int = kept
+        out[U64(at)] = word - cut * U64(stays)
+        at += stays
+    behind: int = at
     return behind
 
 
@@ -185,18 +212,10 @@ def _below(b: NDArray[np.uint64], nb: int, up_b: np.uint64, j: int, bound: np.ui
     return low
 
 
-@kernel(
-    WORDS, WORDS, types.int64, types.int64, types.uint64, types.uint64, types.uint64, types.int64, OUT_I64,
-    OUT_WORDS, OUT_WORDS, types.int64, OUT_U32,
-)  # fmt: skip
-def merge_kept(
-    a: NDArray[np.uint64],
-    b: NDArray[np.uint64],
-    na: int,
-    nb: int,
+@kernel(TWO_RUNS, types.uint64, types.int64, OUT_I64, OUT_WORDS, OUT_WORDS, types.int64, OUT_U32)
+def merge_remaining(
+    two: TwoRuns,
     cut: np.uint64,
-    up_a: np.uint64,
-    up_b: np.uint64,
     rows: int,
     done: NDArray[np.int64],
     tile: NDArray[np.uint64],
@@ -211,46 +230,33 @@ def merge_kept(
     cache, and the directory (`searching.mark_directory`) is marked while the words are still there: 2.3 ns a row of the
     result where three passes take 2.8. O(rows + t).
     """
+    a, b, na, nb, up_a, up_b = two
     i, j, o = done[0], done[1], done[2]
     last = o + rows
     while (i < na or j < nb) and o < last:
         take = min(tile.size, na - i)
-        kept = drop_words(a[i:], take, cut, tile)
+        remaining = drop_words(a[i:], take, cut, tile)
         i += take
         end = nb
         if i < na:
-            end = _below(b, nb, up_b, j, tile[U64(kept - 1)] + up_a) if kept > 0 else j
-        merge_words(tile, b[j:], kept, end - j, up_a, up_b, 0, kept + end - j, out[o:])
-        to = o + kept + end - j
+            end = _below(b, nb, up_b, j, tile[U64(remaining - 1)] + up_a) if remaining > 0 else j
+        merge_words(TwoRuns(tile, b[j:], remaining, end - j, up_a, up_b), 0, remaining + end - j, out[o:])
+        to = o + remaining + end - j
         mark_directory(out, o, to, step, directory)
         j, o = end, to
     done[0], done[1], done[2] = i, j, o
 
 
-@kernel(
-    I64, WORDS, I64, WORDS, types.uint64, types.int64, types.int64, types.int64, types.int64, types.int64,
-    OUT_I64, OUT_WORDS, returns=types.int64,
-)  # fmt: skip
+@kernel(TWO_WIDE_RUNS, types.int64, types.int64, types.int64, OUT_I64, OUT_WORDS, returns=types.int64)
 def merge_wide(
-    a_keys: NDArray[np.int64],
-    a: NDArray[np.uint64],
-    b_keys: NDArray[np.int64],
-    b: NDArray[np.uint64],
-    border: np.uint64,
-    smallest: int,
-    shift: int,
-    i: int,
-    first: int,
-    last: int,
-    keys: NDArray[np.int64],
-    out: NDArray[np.uint64],
+    two: TwoWideRuns, i: int, first: int, last: int, keys: NDArray[np.int64], out: NDArray[np.uint64]
 ) -> int:
-    """Write places first…last-1 of two merged runs whose words hold only the upper bits of the keys' distances.
+    """Write places first…last-1 of two merged runs, keys (m,) int64 and words (m,) uint64.
 
-    Keys (m,) int64 decide, a's first on ties; words are rebuilt: the distance from `smallest` less its `shift` lowest
-    bits, and the row's offset, b's moved up by `border`. `i` rows of a have gone before; returns how many have then.
-    O(last - first).
+    Keys decide, a's first on ties; words are rebuilt: the distance from the smallest key less its lowest bits, and the
+    row's offset. `i` rows of a have gone before; returns how many have then. O(last - first).
     """
+    a_keys, b_keys, a, b, border, smallest, shift = two
     low_half, half = U64(0xFFFFFFFF), U64(32)
     na, nb = a_keys.size, b_keys.size
     for o in range(first, last):
@@ -266,7 +272,7 @@ def merge_wide(
 
 
 @kernel(WORDS, types.int64, types.int64, types.int64, types.int64, I64_2D, I64_2D, OUT_I64_2D, returns=types.int64)
-def merge_beside(
+def merge_further(
     words: NDArray[np.uint64],
     border: int,
     i: int,
@@ -276,7 +282,7 @@ def merge_beside(
     b_aux: NDArray[np.int64],
     aux: NDArray[np.int64],
 ) -> int:
-    """Write rows first…last-1 of the merged further dimensions, aux (m, d) int64, beside their merged words.
+    """Write rows first…last-1 of the merged further dimensions, aux (m, d) int64, in the order of the merged words.
 
     Rows with offsets below `border` are a's. `i` rows of a have gone before; returns how many have then. O(rows * d).
     """

@@ -15,12 +15,13 @@ The values themselves lie by ordinal, in blocks of ``2**ROWS_SHIFT`` rows, a lin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from slidejoin.jit.compiling import I64, OUT_I64, OUT_I64_2D, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.doubles import bits_of, of_bits
 from slidejoin.jit.vectors.memory import ask_for, load_64
 from slidejoin.jit.vectors.words import load_key
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "DOUBLE_SUM", "PLACES", "PLACES_SHIFT", "ROWS_SHIFT", "SMALLEST", "SUM", "fill_levels", "joined", "line_up",
-    "summarise", "values_of",
+    "DOUBLE_SUM", "PLACES", "PLACES_SHIFT", "ROWS_SHIFT", "SMALLEST", "SUM", "VALUES", "ValuesInBlocks", "fill_levels",
+    "joined", "line_up", "summarise", "values_of",
 ]  # fmt: skip
 
 PLACES, PLACES_SHIFT = 16, 4
@@ -48,6 +49,28 @@ AHEAD = 8 * PLACES
 """Places whose values are prefetched together: rows of neighbouring keys lie anywhere."""
 
 
+class ValuesInBlocks(NamedTuple):
+    """The values of rows by ordinal.
+
+    Attributes
+    ----------
+    blocks : (b,) int64
+        The addresses of the values of blocks of rows.
+    first : int
+        The number of the first of these blocks.
+    hows, nothings : (channels,) int64
+        How values of a channel are reduced, and what no value is.
+    """
+
+    blocks: NDArray[np.int64]
+    first: int
+    hows: NDArray[np.int64]
+    nothings: NDArray[np.int64]
+
+
+VALUES = group(ValuesInBlocks, I64, types.int64, I64, I64)
+
+
 @inlined
 def joined(one: Any, two: Any, how: Any) -> Any:  # noqa: ANN401 - int64
     """Reduce two values."""
@@ -59,9 +82,9 @@ def joined(one: Any, two: Any, how: Any) -> Any:  # noqa: ANN401 - int64
 
 
 @inlined
-def values_of(rows: Any, first: Any, ordinal: Any, line: Any) -> Any:  # noqa: ANN401 - int64
+def values_of(blocks: Any, first: Any, ordinal: Any, line: Any) -> Any:  # noqa: ANN401 - int64
     """Return the address of the values of a row; a line of them takes so many bytes."""
-    return rows[U64((ordinal >> ROWS_SHIFT) - first)] + (ordinal & ROWS_OF_BLOCK) * line
+    return blocks[U64((ordinal >> ROWS_SHIFT) - first)] + (ordinal & ROWS_OF_BLOCK) * line
 
 
 @inlined
@@ -73,18 +96,20 @@ def around(
     how: int,
     nothing: int,
     records: NDArray[np.int64],
-    into: int,
     width: int,
 ) -> int:
-    """Write the two numbers of each place of a block, for one channel, and return the block's reduction."""
+    """Write the two numbers of each place of a block, for one channel, and return the block's reduction.
+
+    `records` begin with the first of them, and have `width` numbers a place.
+    """
     total: Any = nothing
     for t in range(size):
-        records[U64(into + t * width)] = total
+        records[U64(t * width)] = total
         total = joined(total, load_key(at[U64(place + t)] + down), how)
     behind: Any = nothing
     for t in range(size - 1, -1, -1):
         behind = joined(load_key(at[U64(place + t)] + down), behind, how)
-        records[U64(into + t * width + 1)] = behind
+        records[U64(t * width + 1)] = behind
     whole: int = total
     return whole
 
@@ -114,25 +139,16 @@ def close(
             other += 1
 
 
-@kernel(types.int64, types.int64, types.int64, I64, types.int64, I64, I64, OUT_I64, OUT_I64)
+@kernel(types.int64, types.int64, types.int64, VALUES, OUT_I64, OUT_I64)
 def summarise(
-    words: int,
-    size: int,
-    base: int,
-    rows: NDArray[np.int64],
-    first: int,
-    hows: NDArray[np.int64],
-    nothings: NDArray[np.int64],
-    records: NDArray[np.int64],
-    totals: NDArray[np.int64],
+    words: int, size: int, base: int, values: ValuesInBlocks, records: NDArray[np.int64], totals: NDArray[np.int64]
 ) -> None:
     """Write the record of each place of a run and of the end, and the reduction of each block of places.
 
-    The run has `size` words at an address and begins at the ordinal `base`. `rows` (b,) int64 are the addresses of the
-    values of blocks of rows, from block `first` on. `hows` and `nothings` (channels,) int64 say how values of a channel
-    are reduced, and what no value is. `records` ((size + 1) * width,) int64: one number for a channel that is `SUM`,
-    two for others; `totals` (blocks * others,) int64. O(size * channels).
+    The run has `size` words at an address and begins at the ordinal `base`. `records` ((size + 1) * width,) int64: one
+    number for a channel that is `SUM`, two for others; `totals` (blocks * others,) int64. O(size * channels).
     """
+    blocks, first, hows, nothings = values
     channels = hows.size
     sums, at = np.zeros(channels, np.int64), np.empty(AHEAD, np.int64)
     width, others = 0, 0
@@ -143,7 +159,7 @@ def summarise(
         end = min(begin + AHEAD, size)
         for place in range(begin, end):
             ordinal = base + np.int64(load_64(words + (place << 3)) & U64(0xFFFFFFFF))
-            line = values_of(rows, first, ordinal, channels << 3)
+            line = values_of(blocks, first, ordinal, channels << 3)
             at[U64(place - begin)] = line
             ask_for(line)
         for start in range(begin, end, PLACES):
@@ -159,11 +175,11 @@ def summarise(
                     sums[U64(channel)] = total
                     slot += 1
                     continue
-                # The same twice, so that neither loop asks for each value how it is reduced.
+                # The same twice, so that neither loop looks for each value how it is reduced.
                 if how == SMALLEST:
-                    whole = around(at, start - begin, many, down, SMALLEST, nothing, records, into, width)
+                    whole = around(at, start - begin, many, down, SMALLEST, nothing, records[into:], width)
                 else:
-                    whole = around(at, start - begin, many, down, DOUBLE_SUM, nothing, records, into, width)
+                    whole = around(at, start - begin, many, down, DOUBLE_SUM, nothing, records[into:], width)
                 totals[U64(other)] = whole
                 slot += 2
                 other += 1
@@ -199,11 +215,12 @@ def fill_levels(hows: NDArray[np.int64], levels: NDArray[np.int64]) -> None:
                     other += 1
 
 
-@kernel(types.int64, types.int64, types.int64, I64, types.int64, OUT_I64_2D)
-def line_up(words: int, size: int, base: int, rows: NDArray[np.int64], first: int, values: NDArray[np.int64]) -> None:
+@kernel(types.int64, types.int64, types.int64, VALUES, OUT_I64_2D)
+def line_up(words: int, size: int, base: int, values: ValuesInBlocks, out: NDArray[np.int64]) -> None:
     """Write the values of a run's rows in the order of its keys, (channels, size) int64; see `summarise`. O(size)."""
+    blocks, first = values.blocks, values.first
     for place in range(size):
         ordinal = base + np.int64(load_64(words + (place << 3)) & U64(0xFFFFFFFF))
-        line = values_of(rows, first, ordinal, values.shape[0] << 3)
-        for channel in range(values.shape[0]):
-            values[U64(channel), U64(place)] = load_key(line + (channel << 3))
+        line = values_of(blocks, first, ordinal, out.shape[0] << 3)
+        for channel in range(out.shape[0]):
+            out[U64(channel), U64(place)] = load_key(line + (channel << 3))

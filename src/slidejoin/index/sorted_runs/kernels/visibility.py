@@ -9,7 +9,7 @@ reads four numbers, whatever the size of the run.
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 import numpy as np
@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, first_in_window
 from slidejoin.jit.compiling import I64, OUT_I64, OUT_U32, U32, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import load_16, load_32, load_64, put_32, put_64
 from slidejoin.jit.vectors.vectors import count_ones
 from slidejoin.jit.vectors.words import OUT_WORDS, WORDS
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["COME", "GONE", "NOWHERE", "WIDTH", "count_in_turns", "place_rows", "see_rows"]
+__all__ = ["COME", "GONE", "NOWHERE", "WIDTH", "Seen", "count_in_turns", "place_rows", "see_rows"]
 
 WIDTH = 64
 """Entries of a level for each entry of the level above."""
@@ -40,6 +41,32 @@ GONE, COME = range(2)
 """The state: the first row that has not left, and the first one that has not entered."""
 
 OUT_U16 = types.Array(types.uint16, 1, "C")
+
+
+class Seen(NamedTuple):
+    """The bitmap of the seen rows of a run: a bit for each place, and how many are set before, on three levels.
+
+    Attributes
+    ----------
+    bits : (words,) uint64
+    words : (stretches * WIDTH,) uint16
+        Before each word, within its stretch.
+    stretches : (large * WIDTH,) uint32
+        Before each stretch of WIDTH words, within WIDTH of these.
+    large : (large,) uint32
+        Before each of those.
+    state : (2,) int64
+        Places GONE and COME.
+    """
+
+    bits: NDArray[np.uint64]
+    words: NDArray[np.uint16]
+    stretches: NDArray[np.uint32]
+    large: NDArray[np.uint32]
+    state: NDArray[np.int64]
+
+
+SEEN = group(Seen, OUT_WORDS, OUT_U16, OUT_U32, OUT_U32, OUT_I64)
 
 
 def _make_add_after(bits: int, plain_type: Any) -> Callable[[Any, Any, Any], None]:  # noqa: ANN401 - a type of ctypes
@@ -115,18 +142,11 @@ def _before(bits: Any, words: Any, stretches: Any, large: Any, place: Any) -> An
     return count_ones(inside) + above + np.int64(load_32(large + (word >> 12 << 2)))
 
 
-@kernel(WORDS, types.int64, types.int64, types.int64, OUT_WORDS, OUT_U16, OUT_U32, OUT_U32)
-def see_rows(
-    run: NDArray[np.uint64],
-    size: int,
-    gone: int,
-    come: int,
-    bits: NDArray[np.uint64],
-    words: NDArray[np.uint16],
-    stretches: NDArray[np.uint32],
-    large: NDArray[np.uint32],
-) -> None:
+@kernel(WORDS, types.int64, types.int64, types.int64, SEEN)
+def see_rows(run: NDArray[np.uint64], size: int, gone: int, come: int, seen: Seen) -> None:
     """Set the bits of exactly the rows ``gone <= row < come``: rebuild all levels from the run's words. O(size)."""
+    bits, words, stretches, large, state = seen
+    state[GONE], state[COME] = gone, come
     before_large: Any = U64(0)
     before_stretch: Any = U64(0)
     before_word: Any = U64(0)
@@ -150,14 +170,10 @@ def see_rows(
         before_word += U64(count_ones(np.int64(mask >> U64(1)))) + (mask & U64(1))
 
 
-@kernel(U32, OUT_WORDS, OUT_U16, OUT_U32, OUT_U32, OUT_I64, WORDS, I64, I64, types.int64, OUT_I64)
+@kernel(U32, SEEN, WORDS, I64, I64, types.int64, OUT_I64)
 def count_in_turns(
     places: NDArray[np.uint32],
-    bits: NDArray[np.uint64],
-    words: NDArray[np.uint16],
-    stretches: NDArray[np.uint32],
-    large: NDArray[np.uint32],
-    state: NDArray[np.int64],
+    seen: Seen,
     ranges: NDArray[np.uint64],
     rank: NDArray[np.int64],
     view: NDArray[np.int64],
@@ -167,9 +183,10 @@ def count_in_turns(
     """Add to `counts` (n,) int64 how many rows of a run each probe sees in its range, probes in arrival order.
 
     `ranges` (n,) uint64 are the places where ranges begin and end, 32 bits each; `rank` (n,) int64 and `view` say which
-    rows a probe sees, see `index.kernels.view`; `base` is the ordinal of the run's first row. Rows that are seen by
-    the levels and `state` have neither entered nor left too far for the first probe. O(n + rows that enter or leave).
+    rows a probe sees, see `index.kernels.view`; `base` is the ordinal of the run's first row. Rows that are `seen`
+    have neither entered nor left too far for the first probe. O(n + rows that enter or leave).
     """
+    bits, words, stretches, large, state = seen
     arrived, size, slide, own = int(view[ARRIVED]), int(view[SIZE]), int(view[SLIDE]), int(view[OWN])
     rows_at, bits_at, words_at = np.int64(places.ctypes.data), np.int64(bits.ctypes.data), np.int64(words.ctypes.data)
     stretches_at, large_at, many = np.int64(stretches.ctypes.data), np.int64(large.ctypes.data), large.size
@@ -185,8 +202,8 @@ def count_in_turns(
         while gone < leave:
             _turn(rows_at, bits_at, words_at, stretches_at, large_at, many, gone, -1)
             gone += 1
-        found = ranges[U64(i)]
-        start, end = np.int64(found >> U64(32)), np.int64(found & U64(0xFFFFFFFF))
+        both = ranges[U64(i)]
+        start, end = np.int64(both >> U64(32)), np.int64(both & U64(0xFFFFFFFF))
         counts[U64(i)] += _before(bits_at, words_at, stretches_at, large_at, end) - _before(
             bits_at, words_at, stretches_at, large_at, start
         )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from slidejoin.index.kernels.searching import BASE, CHECK_SEEN, CHECKS, ROWS
+from slidejoin.index.kernels.searching import BASE, CHECK_SEEN, CHECKS, ROWS, Criteria
 from slidejoin.index.kernels.view import ARRIVED, first_seen
-from slidejoin.index.sorted_runs.kernels.few_matches import find_few, gather
+from slidejoin.index.sorted_runs.kernels.few_matches import FewMatches, find_few, gather
 from slidejoin.jit.compiling import I64, OUT_I32, OUT_I64_2D, OUT_U32, U64, kernel
 from slidejoin.jit.vectors.shifting import shift_ends
 from slidejoin.jit.vectors.words import WORDS
@@ -65,9 +65,8 @@ def ask_runs(
         whole = table[r, BASE] >= seen_from[n - 1] and table[r, BASE] + table[r, ROWS] <= seen_to[0]
         table[r, CHECKS] = 0 if whole else CHECK_SEEN
     nothing = np.empty((0, n), np.int64)
-    total = find_few(
-        table, lo, hi, order, seen_from, seen_to, nothing, nothing, np.empty(0, np.int64), kept, places, counts
-    )
+    criteria = Criteria(seen_from, seen_to, nothing, nothing, np.empty(0, np.int64))
+    total = find_few(table, lo, hi, order, criteria, FewMatches(kept, places, counts))
     if total >= 0:
-        gather(kept, places, counts[:n], 0, found)
+        gather(FewMatches(kept, places, counts[:n]), 0, found)
     return total

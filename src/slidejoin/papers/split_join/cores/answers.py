@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from slidejoin.index.kernels.found_rows import put_pairs
+from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, put_pairs
 from slidejoin.index.union.answers import BranchRows
 from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.kernels.gathering import drop_unseen, number_rows, put_positions
@@ -148,7 +148,8 @@ class ListedInCore:
     ) -> None:
         """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
         begin = int(self.counts[:first].sum())
-        put_pairs(self._rows, begin, self.counts, first, last, self._ordinals, places, probes, stored)
+        placed = ProbePairs(self._ordinals, self.counts, places)
+        put_pairs(self._rows, begin, placed, first, last, Pairs(probes, stored))
 
 
 Numbers: TypeAlias = "NDArray[np.int64]"

@@ -1,4 +1,4 @@
-"""What lies beside the words of a run, in their order: the further dimensions, or whole keys."""
+"""What else a run has of its rows, in the order of the words: the further dimensions, or whole keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["gather_beside", "take_beside"]
+__all__ = ["gather_further", "take_further"]
 
 LOW_HALF = 0xFFFFFFFF
 
@@ -30,7 +30,7 @@ def bound(values: Any, rows: Any, ends: Any) -> None:  # noqa: ANN401 - arrays, 
 
 
 @kernel(WORDS, types.int64, I64_2D, OUT_I64_2D, OUT_I64_2D)
-def gather_beside(
+def gather_further(
     words: NDArray[np.uint64],
     size: int,
     values: NDArray[np.int64],
@@ -50,7 +50,7 @@ def gather_beside(
 
 
 @kernel(WORDS, types.int64, types.uint64, types.uint64, I64_2D, OUT_I64_2D, OUT_I64_2D, returns=types.int64)
-def take_beside(
+def take_further(
     words: NDArray[np.uint64],
     size: int,
     low: np.uint64,
@@ -62,7 +62,7 @@ def take_beside(
     """Write the values of those of the first `size` words whose offset is ``low <= o < high``; return how many.
 
     values (size, d) int64 in the order of the words; out (m, d) int64 with room for one row more than are taken; ends
-    (2, d) int64: bounds as of `gather_beside`, if any are taken. O(size * d), without a branch that depends on a word.
+    (2, d) int64: bounds as of `gather_further`, if any are taken. O(size * d), without a branch that depends on a word.
     """
     taken = 0
     for place in range(size):
