@@ -36,9 +36,9 @@ import slidejoin.jit.vectors.doubles
 import slidejoin.jit.vectors.shifting
 import slidejoin.jit.vectors.sorting
 import slidejoin.operator.deferred.kernels.intervals
-import slidejoin.operator.fused.kernels.asking
 import slidejoin.operator.fused.kernels.packing
 import slidejoin.operator.fused.kernels.pushing
+import slidejoin.operator.fused.kernels.run_probes
 import slidejoin.operator.fused.kernels.small_push
 import slidejoin.operator.fused.kernels.work
 import slidejoin.operator.ingest.kernels.clocks
@@ -46,6 +46,7 @@ import slidejoin.operator.ingest.kernels.ordering
 import slidejoin.operator.kernels.conditions
 import slidejoin.operator.kernels.joining
 import slidejoin.operator.kernels.matched
+import slidejoin.operator.kernels.probe_matches
 import slidejoin.operator.multiway.kernels.chaining
 import slidejoin.operator.multiway.kernels.widening
 import slidejoin.operator.window.kernels.keyed_records

@@ -14,9 +14,11 @@ from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE, VIEW
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.run import build_run
+from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.jit.vectors.words import LANES
-from slidejoin.operator.fused.kernels.asking import ask_runs
+from slidejoin.operator.fused.kernels.run_probes import RUN_PROBES, probe_runs
 from slidejoin.options import BiSort as Options
+from slidejoin.runtime.array_pool import address_of, point
 
 REACH = 2**62
 CALM = st.integers(-9, 9)
@@ -81,35 +83,46 @@ def append(index: BiSortIndex, keys: np.ndarray, ordinal: int, live: int, *, buf
     return buffer.coming, before
 
 
+class Probes:
+    """Room for the matches of some probes, whose ranges lie around their keys, and the words for the kernel."""
+
+    def __init__(self, lows: np.ndarray, highs: np.ndarray, probes: int, places: int) -> None:
+        self.words, self.ends = words_for(RUN_PROBES), (lows, highs)
+        self.counts, self.scratch = np.empty(probes, np.int32), np.empty(places, np.uint32)
+        self.positions = np.empty(places + LANES, np.uint32)
+        self.words[word(RUN_PROBES, "sign")] = 1
+        for name, array in (("lows", lows), ("highs", highs), ("scratch", self.scratch), ("positions", self.positions)):
+            point(self.words, word(RUN_PROBES, name), array)
+        self.words[word(RUN_PROBES, "counts")] = address_of(self.counts)
+        begin = word(RUN_PROBES, "seen")
+        self.view = self.words[begin : begin + VIEW]
+
+
 @given(st.data(), st.sampled_from([4, 16, 60]), st.integers(1, 60))
 def test_runs_and_buffer_together_answer_as_the_law_says(data: st.DataObject, size: int, window: int) -> None:
     index, held = BiSortIndex(0, options=Options(buffer_size=size)), list[int]()
-    view = np.zeros(VIEW, np.int64)
     slide = data.draw(st.integers(1, 3))
-    view[[SIZE, SLIDE]] = window, slide
     for batch in data.draw(st.lists(st.lists(CALM, min_size=1, max_size=12), min_size=1, max_size=12)):
         arrived, keys = len(held), i64(batch)
         append(index, keys, arrived, window, buffered=data.draw(st.integers(0, 4)) > 0)
         held += batch
         # Probes come between the rows of this push: each one row later.
-        asked = i64(data.draw(st.lists(CALM, max_size=len(batch))))
-        n = asked.size
-        view[ARRIVED] = arrived
-        order = np.argsort(asked, kind="stable").astype(np.uint64) + np.uint64(5)
-        kept, counts, found = np.empty(5000, np.uint32), np.empty(n, np.int32), np.empty(5000 + LANES, np.uint32)
-        rank = 2 * np.arange(n)
-        total = ask_runs(
-            index.table(), asked, 1, i64([-1, 3]), i64([1, 4]), rank, view, order, 5, kept, counts, found
-        )  # fmt: skip
+        probed = i64(data.draw(st.lists(CALM, max_size=len(batch))))
+        n = probed.size
+        order = np.argsort(probed, kind="stable").astype(np.uint64) + np.uint64(5)
+        probes, rank = Probes(i64([-1, 3]), i64([1, 4]), n, 5000), 2 * np.arange(n)
+        probes.view[[ARRIVED, SIZE, SLIDE]] = arrived, window, slide
+        total = probe_runs(index.table(), probes.words, probed, rank, order, 5)
         expected = []
-        for i, key in enumerate(asked.tolist()):
+        for i, key in enumerate(probed.tolist()):
             seen_to = arrived + int(rank[i]) - i
             seen_from = max(seen_to - window, 0)
             seen_from -= seen_from % slide
             inside = [o for o in range(seen_from, min(seen_to, len(held))) if held[o] - key in {-1, 0, 1, 3, 4}]
             expected.append(inside)
-        ends = np.cumsum(counts)
-        got = [sorted(part.tolist()) for part in np.split(found[:total].astype(np.int64) - 1, ends[:-1])] if n else []
+        ends = np.cumsum(probes.counts)
+        parts = np.split(probes.positions[:total].astype(np.int64) - 1, ends[:-1])
+        got = [sorted(part.tolist()) for part in parts] if n else []
         assert total == ends[-1] if n else total == 0
         assert got == expected
         low = max(len(held) - window, 0)
@@ -121,14 +134,10 @@ def test_runs_and_buffer_together_answer_as_the_law_says(data: st.DataObject, si
 def test_more_than_there_is_room_for_is_said() -> None:
     index, keys = BiSortIndex(0), np.zeros(500, np.int64)
     words, before = append(index, keys, 0, 500, buffered=True)
-    view = np.zeros(VIEW, np.int64)
-    view[[ARRIVED, SIZE, SLIDE]] = 500, 500, 1
-    counts, found = np.empty(500, np.int32), np.empty(2000, np.uint32)
-    rank, kept = np.arange(500), np.empty(1000, np.uint32)
-    assert ask_runs(index.table(), keys, 1, i64([0]), i64([0]), rank, view, words, before, kept, counts, found) == -1
-    assert ask_runs(
-        index.table(), keys[:1], 1, i64([0]), i64([0]), rank[:1], view, words, before, kept, counts, found
-    ) == 500  # fmt: skip
+    probes, rank = Probes(i64([0]), i64([0]), 500, 1000), np.arange(500)
+    probes.view[[ARRIVED, SIZE, SLIDE]] = 500, 500, 1
+    assert probe_runs(index.table(), probes.words, keys, rank, words, before) == -1
+    assert probe_runs(index.table(), probes.words, keys[:1], rank[:1], words, before) == 500
 
 
 def test_no_buffer_where_runs_have_more_than_keys_or_pushes_are_large() -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.jit.vectors.fields import words_for
+from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.kernels import joining
-from slidejoin.operator.kernels.joining import EVERY_PAIR, FIRST_PAIRS, NO_PAIRS, WAYS
-from slidejoin.operator.kernels.matched import mark_found, mark_probes
+from slidejoin.operator.kernels.joining import EVERY_PAIR, FIRST_PAIRS, JOINING, NO_PAIRS, SIDE_ROWS
+from slidejoin.operator.kernels.matched import mark_matches, mark_probes
 from slidejoin.operator.window.matched_rows import MatchedRows
+from slidejoin.runtime.array_pool import address_of, point
 from tests.law.checks import examples
 
 SIDES = ("left", "right")
@@ -29,7 +30,7 @@ def pushes(draw: st.DrawFn) -> Pushed:
     return {
         "kept": kept,
         # Semi and anti joins have no right rows in their output.
-        "put_out": draw(st.sampled_from([("left",), ("right",), SIDES])) if kept == EVERY_PAIR else ("left",),
+        "output": draw(st.sampled_from([("left",), ("right",), SIDES])) if kept == EVERY_PAIR else ("left",),
         "arrivals": arrivals,
         "slide": slide,
         "sizes": [draw(st.sampled_from([slide, 5, 70])) for _ in SIDES],
@@ -47,7 +48,7 @@ def displaced(seen: int, size: int, slide: int) -> int:
 
 
 def expected(drawn: Pushed, pairs: list[list[tuple[int, int]]], marked: list[set[int]]) -> tuple[list[Any], list[int]]:
-    """The output rows, and how many rows of each side were put out alone, arrival by arrival."""
+    """The output rows, and how many rows of each side were output alone, arrival by arrival."""
     rows: list[Any] = []
     alone, seen, slide = [0, 0], list(drawn["first"]), drawn["slide"]
     for side, found in zip(drawn["arrivals"], pairs, strict=True):
@@ -60,10 +61,30 @@ def expected(drawn: Pushed, pairs: list[list[tuple[int, int]]], marked: list[set
         gone = displaced(seen[number], drawn["sizes"][number], slide)
         seen[number] += 1
         for row in range(gone, displaced(seen[number], drawn["sizes"][number], slide)):
-            if side in drawn["put_out"] and drawn["kept"] != FIRST_PAIRS and row not in marked[number]:
+            if side in drawn["output"] and drawn["kept"] != FIRST_PAIRS and row not in marked[number]:
                 rows.append((row, None) if side == "left" else (None, row))
                 alone[number] += 1
     return rows, alone
+
+
+def words_of(
+    drawn: Pushed, marks: list[MatchedRows], every: Any, ranks: list[Any], counts: list[Any], out: Any, bits: Any
+) -> Any:
+    """The words of a push, which refer to its arrays."""
+    words, slide = words_for(JOINING), drawn["slide"]
+    ways = words.view(JOINING)[0]
+    ways.output, ways.slide, ways.marked = drawn["kept"], slide, drawn["marked"]
+    ways.pairs, ways.room = every.shape[1], out.shape[1]
+    for number, (side, own) in enumerate(zip(SIDES, (ways.left, ways.right), strict=True)):
+        own.window, own.ordinal, own.lone = drawn["sizes"][number], drawn["first"][number], -1
+        own.leaving = displaced(own.ordinal, own.window, slide) if side in drawn["output"] else -1
+        own.pairs, own.rank = address_of(every[number]), address_of(ranks[number])
+        own.out, own.known = address_of(out[number]), address_of(bits[number])
+        view, begin = marks[number].view, word(JOINING, side)
+        own.first_block = view.first
+        for name, array in (("marks", view.words), ("blocks", view.blocks), ("counts", counts[number])):
+            point(words, begin + word(SIDE_ROWS, name), array)
+    return words
 
 
 @pytest.mark.nojit
@@ -88,29 +109,24 @@ def test_rows_of_a_push(drawn: Pushed) -> None:
         matched.extend(first[number] + sides[number])
         before = [row for row in range(displaced(first[number], sizes[number], slide), first[number]) if row % 3 == 0]
         matched.mark(np.array(before, np.int64))
-        is_marked = side in drawn["put_out"] or (drawn["kept"] == FIRST_PAIRS and side == "left")
+        is_marked = side in drawn["output"] or (drawn["kept"] == FIRST_PAIRS and side == "left")
         marks.append(matched if is_marked else MatchedRows())
         known.append(set(before))
     rows, alone = expected(drawn, pairs, known)
-    words = words_for(WAYS)
-    ways = words.view(WAYS)[0]
-    ways.pairs, ways.slide, ways.marked = drawn["kept"], slide, drawn["marked"]
-    for side, own, size, ordinal in zip(SIDES, (ways.left, ways.right), sizes, first, strict=True):
-        own.window, own.ordinal, own.lone = size, ordinal, -1
-        own.leaving = displaced(ordinal, size, slide) if side in drawn["put_out"] else -1
-    every = np.array([pair for found in pairs for pair in found], np.int64).reshape(-1, 2)
+    every = np.array([pair for found in pairs for pair in found], np.int64).reshape(-1, 2).T.copy()
     counts = [np.array([len(pairs[rank]) for rank in own], np.int32) for own in ranks]
     for number, matched in enumerate(marks):
         if drawn["marked"] and matched.view[1].size:
             partners = [pair[number] for rank in ranks[1 - number] for pair in pairs[rank]]
             base = displaced(first[number], sizes[number], slide)
-            mark_found(*matched.view, np.array([0, *partners, 0], np.uint32) + np.uint32(1), 1, 1 + len(partners), base)
-            mark_probes(*matched.view, counts[number], first[number])
-    room = len(every) + sum(sides) + 2 * slide + 1
+            mark_matches(
+                matched.view, np.array([0, *partners, 0], np.uint32) + np.uint32(1), 1, 1 + len(partners), base
+            )
+            mark_probes(matched.view, counts[number], first[number])
+    room = every.shape[1] + sum(sides) + 2 * slide + 1
     out, bits = np.full((2, room), -9), np.empty((2, room // 8 + 1), np.uint8)
-    done = joining.join_rows(
-        *marks[0].view, *marks[1].view, every[:, 0].copy(), every[:, 1].copy(), *ranks, *counts, words, *out, *bits
-    )
+    words = words_of(drawn, marks, every, ranks, counts, out, bits)
+    ways, done = words.view(JOINING)[0], joining.join_rows(words)
     assert list(zip(*out[:, :done].tolist(), strict=True)) == [
         tuple(-1 if one is None else one for one in row) for row in rows
     ]

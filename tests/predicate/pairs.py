@@ -139,7 +139,7 @@ def check_program(condition: BoundFilter, left: pa.Table, right: pa.Table, holds
     if condition.rest is not None:
         flags &= condition.rest.holds(chosen(left, rows[0]), chosen(right, rows[1]), n * m)
     np.testing.assert_array_equal(flags, holds)
-    # The same from what each probe found, on either side.
+    # The same from what each probe matched, on either side.
     for role, probes, stored in (("left", n, m), ("right", m, n)):
         found = FoundPositions(
             0,
@@ -149,7 +149,7 @@ def check_program(condition: BoundFilter, left: pa.Table, right: pa.Table, holds
             np.tile(np.arange(1, stored + 1), probes).astype(np.uint32),
         )
         its = np.empty(n * m, np.bool_)
-        assert program.holds_found(role, found, (0, probes), 0, (0, 0), its)
+        assert program.holds_matches(role, found, (0, probes), 0, (0, 0), its)
         if condition.rest is None:
             np.testing.assert_array_equal(
                 its.reshape(probes, stored), holds.reshape(n, m) if role == "left" else holds.reshape(n, m).T

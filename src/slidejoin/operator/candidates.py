@@ -10,7 +10,7 @@ import numpy as np
 
 from slidejoin.index.kernels.expansion import SIDE, STAGES, fill_both
 from slidejoin.index.kernels.weaving import weave
-from slidejoin.operator.kernels.conditions import keep_held
+from slidejoin.operator.kernels.probe_matches import ProbeMatches, keep_flagged
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
 
@@ -183,7 +183,7 @@ class PositionCandidates:
         def check(number: int) -> None:
             side, probes, take = stretches[number]
             _, answer, first, floor = self._sides[side]
-            answers[number] = condition.holds_found(side, answer, probes, take, (first, floor), flags[side])
+            answers[number] = condition.holds_matches(side, answer, probes, take, (first, floor), flags[side])
 
         self._workers.run([partial(check, number) for number in range(len(stretches))])
         if not all(answers):
@@ -193,7 +193,7 @@ class PositionCandidates:
         def keep(number: int) -> None:
             side, probes, take = stretches[number]
             answer = self._sides[side][1]
-            remaining[number] = keep_held(answer.positions, answer.counts, *probes, take, flags[side])
+            remaining[number] = keep_flagged(ProbeMatches(answer.positions, answer.counts, *probes, take), flags[side])
 
         self._workers.run([partial(keep, number) for number in range(len(stretches))])
         # What a stretch keeps is moved to where the one before it ends.

@@ -133,7 +133,7 @@ class IndexAdvisor:
             self._lost = lost
         return (RUNS if cells else CELLS) if change else None
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Ignore the rows until the next check: an index was rebuilt from existing rows."""
         self._begins = True
 

@@ -132,8 +132,8 @@ class JoinOperator:
         self.latest = None if latest is None else LatestRows(plan, latest, self.windows)
         """The latest right rows of an as-of join; None if it is none, or the index is requested."""
         parts = JoinParts(
-            plan, chosen.algorithm, limit, self.windows, self.ingest, self.topology, CountTables(plan), workers,
-            self.stats, memory, self.join_type, self.latest,
+            plan, chosen.algorithm, limit, self.windows, self.ingest, self.topology, CountTables(plan),
+            workers=workers, stats=self.stats, memory=memory, join_type=self.join_type, latest=self.latest,
         )  # fmt: skip
         fuses = at_once and isinstance(self.topology, SharedTopology)
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
@@ -377,7 +377,7 @@ class JoinOperator:
             self._crowding_due = rows + self.plan.tuning.crowding_check_rows
             # One side at a time, so that no push waits for two.
             if left.relieve() or right.relieve():
-                advisor.begin_anew()
+                advisor.begin_again()
         dues = [advisor.due] if advisor.open else []
         later = rows + self.plan.tuning.crowding_check_rows
         self._due = min([*dues, later if self._crowding_due is None else self._crowding_due])

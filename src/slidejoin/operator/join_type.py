@@ -1,7 +1,7 @@
 """From the pairs of the inner join to the rows of the other join types: left, right, full, left semi and left anti.
 
 A slice's pairs come slot by slot, after the filter. They set the marks of their rows, in the windows of the sides that
-are marked. Rows that left the window with an arrival of the slice (`departures`) and have no mark are put behind
+are marked. Rows that left the window with an arrival of the slice (`departures`) and have no mark come behind
 that arrival's pairs, left ones first, then by ordinal. No pair of a row comes after it has left, so its mark is final.
 
 ====  =======================================================================================
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slidejoin.jit.vectors.fields import word, words_for
-from slidejoin.operator.kernels.joining import EVERY_PAIR, FIRST_PAIRS, LEAVES, NO_PAIRS, WAYS, join_rows
+from slidejoin.operator.kernels.joining import EVERY_PAIR, FIRST_PAIRS, JOINING, NO_PAIRS, SIDE_ROWS, join_rows
 from slidejoin.operator.kernels.matched import put_between
 from slidejoin.operator.output import JoinedRows, PositionsBlock
 from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
-from slidejoin.operator.window.matched_rows import MatchedRows
+from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.arrival import Arrivals, Clock
+    from slidejoin.operator.kernels.matched import Marks
     from slidejoin.operator.output import Candidates, PairOutput
+    from slidejoin.operator.window.matched_rows import MatchedRows
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
     from slidejoin.runtime.array_pool import ArrayPool
@@ -45,13 +47,17 @@ if TYPE_CHECKING:
 __all__ = ["JoinTypeOutput", "Joined", "marked_sides"]
 
 NO_ROWS = np.empty(0, np.int64)
+NO_POSITIONS, NO_BITS = np.empty((2, 0), np.int64), np.empty((2, 0), np.uint8)
 
 FEW, BLOCK_PLACES = 1 << 11, 1 << 12
 """Positions of one push that are slices of a table made before, and of that table: each keeps up to 64 KiB alive."""
 
-PAIRS, SLIDE, MARKED, LEFT, RIGHT = (word(WAYS, name) for name in ("pairs", "slide", "marked", "left", "right"))
-ORDINAL, WINDOW, LEAVING, LONE = (word(LEAVES, name) for name in ("ordinal", "window", "leaving", "lone"))
-"""Words of how a push becomes output rows, and of a side in them."""
+OUTPUT, SLIDE, MARKED, PAIRS, ROOM = (word(JOINING, name) for name in ("output", "slide", "marked", "pairs", "room"))
+AT: dict[Side, int] = {"left": word(JOINING, "left"), "right": word(JOINING, "right")}
+ORDINAL, WINDOW, LEAVING, LONE = (word(SIDE_ROWS, name) for name in ("ordinal", "window", "leaving", "lone"))
+MARKS, BLOCKS, FIRST_BLOCK = (word(SIDE_ROWS, name) for name in ("marks", "blocks", "first_block"))
+OF_PAIRS, RANK, COUNTS, OUT, KNOWN = (word(SIDE_ROWS, name) for name in ("pairs", "rank", "counts", "out", "known"))
+"""Words of how a push becomes output rows, and of a side in them; MARKS, BLOCKS and COUNTS are ARRAYs."""
 
 MISSING = -1
 """Stands for the ordinal of the row that an output row does not have."""
@@ -100,14 +106,14 @@ class JoinTypeOutput:
         self._matched: dict[Side, MatchedRows] = {
             side: one.matched for side, one in windows.items() if one.matched is not None
         }
-        self._views = {side: self._matched.get(side) or MatchedRows() for side in SIDES}
         self._ways = self._how_rows_join()
         if self._ways is not None:
             self._words = memoryview(self._ways.data)  # items of it are set in a third of the time
+            self._shown: dict[Side, Marks] = {}  # of which these are the addresses
         # Of each side whose rows are emitted: where its words are, its size, and by how many rows the window slides.
         window = plan.config.window
         self._leaving = [
-            (word(WAYS, side), side, *window.view(side)) for side in self.sides if window.capacity(side) is not None
+            (AT[side], side, *window.view(side)) for side in self.sides if window.capacity(side) is not None
         ]
         # What few output rows are written into: a table for each push would take longer than its rows.
         self._block: PositionsBlock | None = None
@@ -121,11 +127,12 @@ class JoinTypeOutput:
         window = self._plan.config.window
         if self.sides and not isinstance(self._departures, CountDepartures):
             return None
-        ways = words_for(WAYS)
-        ways[:] = -1
-        ways[PAIRS] = {"left_anti": NO_PAIRS, "left_semi": FIRST_PAIRS}.get(self._how, EVERY_PAIR)
-        if window.capacity("left") is not None:
-            (ways[LEFT + WINDOW], ways[SLIDE]), (ways[RIGHT + WINDOW], _) = window.view("left"), window.view("right")
+        ways = words_for(JOINING)
+        ways[OUTPUT] = {"left_anti": NO_PAIRS, "left_semi": FIRST_PAIRS}.get(self._how, EVERY_PAIR)
+        for side, at in AT.items():
+            ways[at + LEAVING] = -1
+            if window.capacity(side) is not None:
+                ways[at + WINDOW], ways[SLIDE] = window.view(side)
         return ways
 
     # -- one slice -----------------------------------------------------------------------------------------------------
@@ -154,11 +161,11 @@ class JoinTypeOutput:
             matched.extend(self._windows[side].rows_seen)
 
     def to_mark(self) -> Mapping[Side, MatchedRows] | None:
-        """Return the marks that whoever finds the pairs of a push, whose rows have ordinals, may set before `fused`.
+        """Return the marks that whoever matches the rows of a push, whose rows have ordinals, may set before `fused`.
 
         None where marks have to be set in the order of pairs, or come with times.
         """
-        if self._ways is None or self._words[PAIRS] == FIRST_PAIRS:
+        if self._ways is None or self._words[OUTPUT] == FIRST_PAIRS:
             return None
         self._extend()
         return self._matched
@@ -209,35 +216,53 @@ class JoinTypeOutput:
         counts: Mapping[Side, NDArray[np.int32]],
     ) -> JoinedRows:
         """Do the same for a count window, where ordinals tell what leaves: one kernel does all of it."""
-        words, count, one, two = self._words, pairs[0].size, counts["left"], counts["right"]
+        words, count = self._words, pairs[0].size
         rows = count + self._slides
-        words[LEFT + ORDINAL], words[RIGHT + ORDINAL] = first["left"], first["right"]
         for at, side, size, slide in self._leaving:
             outside = first[side] - size
             words[at + LEAVING] = outside - outside % slide if outside > 0 else 0
             rows += counts[side].size
-        block = self._block
+        block, out, known = self._block, NO_POSITIONS, NO_BITS
         if rows > FEW or block is None:
-            block, room = None, self._memory.take(2 * rows)
-            out, known = room.reshape(2, rows), np.empty((2, (rows >> 3) + 1), np.uint8)
+            block, out, known = (
+                None,
+                self._memory.take(2 * rows).reshape(2, rows),
+                np.empty((2, (rows >> 3) + 1), np.uint8),
+            )
+            room = (address_of(out[0]), address_of(known[0])), (address_of(out[1]), address_of(known[1]))
         else:
             if not block.takes(rows):
                 block = self._block = PositionsBlock(self._plan.layout.schema, BLOCK_PLACES)
-            out, known = block.room(rows)
-        done = join_rows(
-            *self._views["left"].view, *self._views["right"].view, *pairs, arrivals.left_rank, arrivals.right_rank,
-            one, two, ways, *out, *known,
-        )  # fmt: skip
-        lefts, rights = words[LEFT + LONE], words[RIGHT + LONE]
+            room = block.addresses
+        words[PAIRS], words[ROOM] = count, rows
+        for (side, at), own, (to, bits) in zip(AT.items(), pairs, room, strict=True):
+            words[at + ORDINAL], words[at + OF_PAIRS] = first[side], address_of(own)
+            words[at + RANK], words[at + OUT], words[at + KNOWN] = address_of(arrivals.rank(side)), to, bits
+            point(words, at + COUNTS, counts[side])
+        self._show_marks()
+        done = join_rows(ways)
+        lefts, rights = words[AT["left"] + LONE], words[AT["right"] + LONE]
         before = self._joined
         unmatched: dict[Side, int] = {
             "left": before.unmatched["left"] + lefts,
             "right": before.unmatched["right"] + rights,
         }
         self._joined = Joined(before.pairs + count, unmatched)
-        missing = rights, lefts if words[PAIRS] == EVERY_PAIR else done
-        table = None if block is None else block.wrote(done)
-        return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing, table)
+        if block is not None:
+            return JoinedRows(NO_ROWS, NO_ROWS, table=block.wrote(done))
+        missing = rights, lefts if words[OUTPUT] == EVERY_PAIR else done
+        return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing)
+
+    def _show_marks(self) -> None:
+        """Set the addresses of the marks of each side, if they are others than before."""
+        words, shown = self._words, self._shown
+        for side, matched in self._matched.items():
+            view, at = matched.view, AT[side]
+            known = shown.get(side)
+            if known is None or view.words is not known.words or view.blocks is not known.blocks:
+                shown[side], words[at + FIRST_BLOCK] = view, view.first
+                point(words, at + MARKS, view.words)
+                point(words, at + BLOCKS, view.blocks)
 
     def tables(self, output: PairOutput, stretches: Iterable[Candidates], departed: Departed) -> Generator[pa.Table]:
         """Yield the output tables of a slice within the limit.

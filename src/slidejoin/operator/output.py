@@ -15,6 +15,7 @@ from slidejoin.plan.output_schema import in_strict_order, together
 from slidejoin.rows.arrow_buffers import array_of, buffer_of, by_name
 from slidejoin.rows.gathered import WithNulls
 from slidejoin.rows.widths import TableLimit, Widths
+from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -112,16 +113,20 @@ class PositionsBlock:
             for ordinals, bits in zip(self._ordinals, self._known, strict=True)
         ]
         self._table = pa.Table.from_arrays(columns, schema=schema)
+        one, two = zip(map(address_of, self._ordinals), map(address_of, self._known), strict=True)
+        self._begins = one, two
         self._places, self._used = places, 0
 
     def takes(self, rows: int) -> bool:
         """Tell whether there is room for so many more rows."""
         return self._used + rows <= self._places
 
-    def room(self, rows: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return memory for so many rows: their ordinals (2, rows) int64 and Arrow's bits (2, rows / 8) uint8."""
-        begin = self._used
-        return self._ordinals[:, begin : begin + rows], self._known[:, begin >> 3 : (begin + rows >> 3) + 1]
+    @property
+    def addresses(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Where the next rows go, of each side: their ordinals, and Arrow's bits."""
+        begin, first = 8 * self._used, self._used >> 3
+        (one, its), (two, others) = self._begins
+        return (one + begin, its + first), (two + begin, others + first)
 
     def wrote(self, rows: int) -> pa.Table:
         """Return so many rows that were written, as a table. The next ones begin at another byte of bits."""

@@ -15,9 +15,11 @@ from slidejoin.operator.kernels.conditions import (
     LOADS,
     SIDE_WORDS,
     UNSIGNED,
-    find_held,
+    BoundCode,
+    hold_matches,
     hold_pairs,
 )
+from slidejoin.operator.kernels.probe_matches import ProbeMatches
 from slidejoin.predicate.kernels.instructions import CONSTANT
 from slidejoin.rows.kernels.records import LONG, SHORT, TEXT
 from slidejoin.runtime.array_pool import address_of
@@ -45,29 +47,20 @@ class PairFilter(NamedTuple):
 
     Attributes
     ----------
-    program : PairProgram
-    constants, columns, sides : (k, CONSTANT), (c, COLUMN) and (2, SIDE_WORDS) int64
+    code : BoundCode
     texts : tuple of uint8
         What constants have the addresses of.
     """
 
-    program: PairProgram
-    constants: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    sides: NDArray[np.int64]
+    code: BoundCode
     texts: tuple[NDArray[np.uint8], ...]
 
     def holds(self, left: NDArray[np.int64], right: NDArray[np.int64], flags: NDArray[np.bool_]) -> bool:
         """Write where it holds for pairs of rows, (n,) int64 ordinals; return False if that has to be evaluated."""
-        program = self.program
         with np.errstate(all="ignore"):  # as plain Python, the kernel would warn
-            return bool(
-                hold_pairs(
-                    program.code, self.constants, self.columns, self.sides, program.registers, left, right, flags
-                )
-            )
+            return bool(hold_pairs(self.code, left, right, flags))
 
-    def holds_found(
+    def holds_matches(
         self,
         role: Side,
         matches: FoundPositions,
@@ -81,14 +74,9 @@ class PairFilter(NamedTuple):
         Probes begin…end-1 have their candidates from place `take` on; `ordinals` are that of the first of all probes,
         and the floor of the probed index.
         """
-        program = self.program
+        its = ProbeMatches(matches.positions, matches.counts, *probes, take)
         with np.errstate(all="ignore"):
-            return bool(
-                find_held(
-                    program.code, self.constants, self.columns, self.sides, program.registers,
-                    matches.positions, matches.counts, *probes, take, *ordinals, ROLES[role], flags,
-                )
-            )  # fmt: skip
+            return bool(hold_matches(self.code, its, *ordinals, ROLES[role], flags))
 
 
 def pair_filter(program: PairProgram, windows: Mapping[Side, SideWindow]) -> PairFilter | None:
@@ -115,7 +103,7 @@ def pair_filter(program: PairProgram, windows: Mapping[Side, SideWindow]) -> Pai
             columns[register] = ROLES[side], how, offset, _marks(directory, number), register
         sides[ROLES[side]] = address_of(ring), ring.size, directory.shift, records.dtype.itemsize, first, last
     constants, texts = _with_texts(program)
-    return PairFilter(program, constants, columns, sides, texts)
+    return PairFilter(BoundCode(program.code, constants, columns, sides, program.registers), texts)
 
 
 def _with_texts(program: PairProgram) -> tuple[NDArray[np.int64], tuple[NDArray[np.uint8], ...]]:

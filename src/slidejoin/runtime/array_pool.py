@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ArrayPool", "address_of"]
+__all__ = ["ArrayPool", "address_of", "point"]
 
 LINE = 64
 """Bytes of a line of the cache."""
@@ -166,3 +166,8 @@ def address_of(array: NDArray[Any]) -> int:
     8
     """
     return int(_buffer_of(array).address)
+
+
+def point(words: memoryview | NDArray[np.int64], at: int, array: NDArray[Any]) -> None:
+    """Set a `slidejoin.jit.vectors.fields.ARRAY`, two words, to an array, or to the rows of a table."""
+    words[at], words[at + 1] = address_of(array), len(array)

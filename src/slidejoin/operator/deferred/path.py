@@ -29,7 +29,7 @@ import pyarrow as pa
 from slidejoin.errors import StateError
 from slidejoin.operator.deferred.aggregates import AggregateAnswers
 from slidejoin.operator.deferred.intervals import Intervals, WaitingRows
-from slidejoin.operator.deferred.kernels.intervals import begin_intervals, end_intervals
+from slidejoin.operator.deferred.kernels.intervals import SlidingRows, begin_intervals, end_intervals
 from slidejoin.operator.deferred.nearest import NearestAnswers
 from slidejoin.operator.window.departures import departures_of
 from slidejoin.plan.deferred import NearestRule
@@ -102,7 +102,7 @@ class DeferredPath:
         if window is not None:
             with self._parts.stats.step("insert"):
                 since = self._waiting.room(ranks.size)
-                begin_intervals(ranks, first["right"], window.right, window.slide, self._self_join, since)
+                begin_intervals(ranks, first["right"], self._sliding("right", window), since)
 
     def _leaving(self, part: Push, first: dict[Side, int]) -> tuple[Intervals, NDArray[np.int64] | None]:
         """Return the left rows that leave with a slice, ascending, and in which order they leave if that is another."""
@@ -114,8 +114,11 @@ class DeferredPath:
             return self._timed(rows if order is None else rows[order]), None if order is None else _inverse(order)
         begin, end = window.first("left", left), window.first("left", left + ranks.size)
         rows, until = np.empty(end - begin, np.int64), np.empty(end - begin, np.int64)
-        end_intervals(ranks, left, first["right"], begin, window.left, window.slide, self._self_join, rows, until)
+        end_intervals(ranks, left, first["right"], begin, self._sliding("left", window), rows, until)
         return Intervals(rows, self._waiting.take_before(end), until), None
+
+    def _sliding(self, side: Side, window: CountWindow) -> SlidingRows:
+        return SlidingRows(*window.view(side), self._self_join)
 
     def _timed(self, rows: NDArray[np.int64]) -> Intervals:
         """Return the intervals of left rows of a time window: all right rows, of which the time scope is a term."""

@@ -43,11 +43,10 @@ from slidejoin.operator.fused.words import (
     TOOK,
     UPPER,
     WOVEN,
-    point,
 )
 from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.slices import slice_rows
-from slidejoin.runtime.array_pool import address_of
+from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from slidejoin.index.factory import cell_table
 from slidejoin.jit.vectors.fields import word
 from slidejoin.operator.fused.kernels.small_push import HELD, MOST_COLUMNS, SIDE, SMALL
 from slidejoin.operator.fused.kernels.work import LEFT, RIGHT
-from slidejoin.operator.fused.words import point
 from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.kernels.exported import LISTED, RELEASE, STRUCTURE
-from slidejoin.runtime.array_pool import address_of
+from slidejoin.runtime.array_pool import address_of, point
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +40,9 @@ AT: dict[Side, int] = {"left": word(SMALL, "sides", LEFT), "right": word(SMALL, 
 """Where the words of a side begin, see `slidejoin.operator.fused.kernels.small_push`."""
 
 ROWS, SEEN, EXPORTED, LISTS, BY = (word(SIDE, name) for name in ("rows", "seen", "exported", "lists", "by"))
-FIRST, STRIDE, KEPT, RING, SHIFT = (word(SIDE, name) for name in ("first", "stride", "kept", "ring", "shift"))
+FIRST, STRIDE, HELD_COLUMNS, RING, SHIFT = (
+    word(SIDE, name) for name in ("first", "stride", "columns", "ring", "shift")
+)
 COLUMNS = tuple(word(SIDE, "held", number) for number in range(MOST_COLUMNS))
 VALUES, OFFSET, WIDTH = (word(HELD, name) for name in ("values", "offset", "width"))
 """Words of a side, and of a column that is stored."""
@@ -76,7 +77,7 @@ class ExportedBatch:
 @cache
 def _callback(address: int) -> Callable[[int], None]:
     """Return the function with which Arrow takes a batch back; there is one for all batches."""
-    # Buffers may be Python's own, so its lock is kept.
+    # Buffers may be Python's own, so its lock stays with the caller.
     return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
@@ -105,7 +106,7 @@ class SmallPushSide:
             at = COLUMNS[number]
             self._want(schema, column.name, at + VALUES)
             words[self._at + at + OFFSET], words[self._at + at + WIDTH] = offset, column.dtype.itemsize
-        words[self._at + KEPT], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
+        words[self._at + HELD_COLUMNS], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
         self.columns = self.ordered(None)
         self._listed: ListedColumns | None = None
         self.exported = ExportedBatch()
@@ -127,10 +128,10 @@ class SmallPushSide:
 
     def ordered(self, by: int | None) -> ListedColumns:
         """Return the list of columns to read, with the one in place `by` that rows are sorted by; see `look`."""
-        found = [(place, width, at) for place, (width, ats) in self._places.items() for at in ats]
+        listed = [(place, width, at) for place, (width, ats) in self._places.items() for at in ats]
         if by is not None:
-            found.append((by, 8, self._at + BY))
-        return np.array(found, np.int64).reshape(-1, LISTED)
+            listed.append((by, 8, self._at + BY))
+        return np.array(listed, np.int64).reshape(-1, LISTED)
 
     def look(self, table: pa.Table, rows: int, listed: ListedColumns) -> bool:
         """Set all addresses that a push of these rows needs but those of its columns; return False if it does not fit.

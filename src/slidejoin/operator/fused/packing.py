@@ -35,8 +35,8 @@ __all__ = ["COLUMNS", "KeyPacking", "PackedKeys", "composite_columns"]
 
 PART_COUNT, PACKED, LOWS, HIGHS = (word(PACKING, name) for name in ("part_count", "packed", "lows", "highs"))
 PARTS = tuple(word(PACKING, "parts", number) for number in range(MOST_PARTS))
-SIGN, LOWER, UPPER, KEPT_AS, PROBED_AS = (
-    word(PART, name) for name in ("sign", "lower", "upper", "kept_as", "probed_as")
+SIGN, LOWER, UPPER, STORED_AS, PROBED_AS = (
+    word(PART, name) for name in ("sign", "lower", "upper", "stored_as", "probed_as")
 )
 SMALLEST, LARGEST, PLACE = (word(PLACED, name) for name in ("smallest", "largest", "place"))
 """Words of how a side's keys are packed, of a part, and of how its values lie."""
@@ -129,7 +129,7 @@ class KeyPacking:
             place = sum(part.bits for part in ends)
             for number, part in enumerate(ends):
                 place -= part.bits
-                for whose, at in ((side, KEPT_AS), (other(side), PROBED_AS)):
+                for whose, at in ((side, STORED_AS), (other(side), PROBED_AS)):
                     begin = self._at[whose] + PARTS[number] + at
                     self._words[begin + SMALLEST], self._words[begin + LARGEST] = part.base, part.last
                     self._words[begin + PLACE] = place

@@ -22,9 +22,8 @@ from slidejoin.operator.fused.words import (
     TOTAL,
     VIEWED,
     WIDE,
-    point,
 )
-from slidejoin.runtime.array_pool import address_of
+from slidejoin.runtime.array_pool import address_of, point
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

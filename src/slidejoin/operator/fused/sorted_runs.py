@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.index.factory import run_chain
-from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE, VIEW
+from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE
 from slidejoin.index.kernels.weaving import weave, weave_counts
 from slidejoin.index.kinds import CELLS, RUNS
 from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming
+from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.jit.vectors.words import LANES
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, keys_say_all, range_terms, shifted_columns
-from slidejoin.operator.fused.kernels.asking import ask_runs
+from slidejoin.operator.fused.kernels.run_probes import RUN_PROBES, probe_runs
 from slidejoin.operator.slices import slice_rows
+from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ REST = 32
 
 
 class AcceptedRuns(NamedTuple):
-    """What `accepts` has found out about a batch: keys (n,) int64 of each side, and where they go."""
+    """What `accepts` knows of a batch: keys (n,) int64 of each side, and where they go."""
 
     keys: dict[Side, NDArray[np.int64]]
     chains: dict[Side, BiSortIndex]
@@ -54,14 +56,23 @@ class AcceptedRuns(NamedTuple):
     arrivals: Arrivals
 
 
+SIGN, LOWS, HIGHS, AT_VIEW, SCRATCH, POSITIONS, COUNTS = (
+    word(RUN_PROBES, name) for name in ("sign", "lows", "highs", "seen", "scratch", "positions", "counts")
+)
+"""Words of the probes of one side."""
+
+
 class RunProbes:
-    """The probes of one side and their matches, in memory that is kept from push to push."""
+    """The probes of one side and their matches, in memory that is used again by the next push."""
 
     def __init__(self, keys: ShiftedColumn, view: tuple[int, int]) -> None:
-        shift = keys.shift
-        self._sign, self._lows, self._highs = shift.sign, shift.lows, shift.highs
-        self._view = np.zeros(VIEW, np.int64)
-        self._view[[SIZE, SLIDE]] = view
+        self._shift = keys.shift
+        self._probes = words_for(RUN_PROBES)
+        self._words = memoryview(self._probes.data)
+        self._words[SIGN] = keys.shift.sign
+        point(self._words, LOWS, keys.shift.lows)
+        point(self._words, HIGHS, keys.shift.highs)
+        self._words[AT_VIEW + SIZE], self._words[AT_VIEW + SLIDE] = view
         self._places = MATCHES
         self._scratch = self.positions = np.empty(0, np.uint32)
         self.counts = np.empty(0, np.int32)
@@ -83,15 +94,12 @@ class RunProbes:
         n, places = keys.size, max(self._places * keys.size, self._places)
         if self.counts.size < n or self.positions.size < places + LANES:
             self.counts = np.empty(2 * n, np.int32)
-            self._scratch, self.positions = (
-                np.empty(2 * places + LANES, np.uint32),
-                np.empty(2 * places + LANES, np.uint32),
-            )
-        self._view[ARRIVED] = arrived
-        self.total = ask_runs(
-            runs.table(), keys, self._sign, self._lows, self._highs, rank, self._view, *coming, self._scratch,
-            self.counts, self.positions,
-        )  # fmt: skip
+            self._scratch, self.positions = np.empty((2, 2 * places + LANES), np.uint32)
+            self._words[COUNTS] = address_of(self.counts)
+            point(self._words, SCRATCH, self._scratch)
+            point(self._words, POSITIONS, self.positions)
+        self._words[AT_VIEW + ARRIVED] = arrived
+        self.total = probe_runs(runs.table(), self._probes, keys, rank, *coming)
         return self.total >= 0
 
     def learn(self, probes: int, most: int) -> bool:
@@ -105,7 +113,7 @@ class RunProbes:
 class FusedRuns(FusedPush):
     """Pushes of few rows into sorted runs, see `slidejoin.operator.push`."""
 
-    kernels = (ask_runs, sort_coming, merge_coming)
+    kernels = (probe_runs, sort_coming, merge_coming)
 
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan

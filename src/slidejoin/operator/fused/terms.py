@@ -39,7 +39,6 @@ from slidejoin.operator.fused.words import (
     SIDES_AT,
     TIME_COLUMN,
     UPPER,
-    point,
 )
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.pair_filter import pair_filter
@@ -49,7 +48,7 @@ from slidejoin.plan.kernels.closing import NEAR, SHIFTS, find_ranges, key_distan
 from slidejoin.plan.key_layout import TermKeys
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.arrow_buffers import by_name
-from slidejoin.runtime.array_pool import address_of
+from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
@@ -435,9 +434,10 @@ class FusedTerms(FusedCells):
         if self._bound is None:
             words[CODE_LENGTH] = -1  # records are not found by their ordinals now
             return
-        for at, lines in zip(LINES, (program.code, self._bound.constants, self._bound.columns), strict=True):
+        code, constants, columns, sides, registers = self._bound.code
+        for at, lines in zip(LINES, (code, constants, columns), strict=True):
             point(words, at, lines)
-        words[SIDES_AT], words[REGISTERS] = address_of(self._bound.sides), program.registers
+        words[SIDES_AT], words[REGISTERS] = address_of(sides), registers
 
     def _kept(self, side: Side) -> NDArray[np.bool_]:
         """Return which rows of one side may match anything, (n,) bool, or (0,) for all."""

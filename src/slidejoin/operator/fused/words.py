@@ -7,25 +7,15 @@ the right role's `first` is ``words[ROLES["right"] + FIRST]``, and how many prob
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slidejoin.jit.vectors.fields import ARRAY, word
 from slidejoin.operator.fused.kernels.work import LEFT, PROGRAM, RIGHT, ROLE, WORK
-from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from slidejoin.sides import Side
 
-ADDRESS, LENGTH = word(ARRAY, "address"), word(ARRAY, "length")
-
-
-def point(words: memoryview | NDArray[np.int64], at: int, array: NDArray[Any]) -> None:
-    """Set an ARRAY, which begins at a word, to an array, or to the rows of a table."""
-    words[at + ADDRESS], words[at + LENGTH] = address_of(array), len(array)
-
+LENGTH = word(ARRAY, "length")
 
 # -- the work of a push ------------------------------------------------------------------------------------------------
 
@@ -47,7 +37,6 @@ SHIFTED = tuple(word(ROLE, "shifted", part) for part in ("one", "two", "shifts")
 SHIFTS_AT = word(ROLE, "shifted", "shifts")
 BOUNDS = tuple(word(ROLE, "bounds", part) for part in ("low", "high", "lows", "highs"))
 MARKS, BLOCKS, FIRST_BLOCK = (word(ROLE, name) for name in ("marks", "blocks", "first_block"))
-
 """Words of a role; each of TABLE is an ARRAY, and so are PROBES, MATCHES, STORED, MARKS and BLOCKS."""
 
 COUNTING, ASIDE, WOVEN, GAVE_UP, TOOK = (word(WORK, name) for name in ("counting", "aside", "woven", "gave_up", "took"))

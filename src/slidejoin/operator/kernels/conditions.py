@@ -8,28 +8,17 @@ than 64 bits, or doubles would round twice, the kernel gives up, and the pairs a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import (
-    FLAGS,
-    I32,
-    I64,
-    I64_2D,
-    OUT_FLAGS,
-    OUT_I32,
-    OUT_I64_2D,
-    OUT_U32,
-    U32,
-    U64,
-    inlined,
-    kernel,
-)
+from slidejoin.jit.compiling import I64, I64_2D, OUT_FLAGS, OUT_I64_2D, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.doubles import bits_of
 from slidejoin.jit.vectors.memory import i64_at, load_8, load_16, load_32, load_64, place_of, prefetch_at, u8_at
 from slidejoin.jit.vectors.vectors import LOW_32
+from slidejoin.operator.kernels.probe_matches import PROBE_MATCHES
 from slidejoin.predicate.kernels.instructions import (
     BLOCK,
     EQUAL,
@@ -48,6 +37,8 @@ from slidejoin.predicate.kernels.instructions import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slidejoin.operator.kernels.probe_matches import ProbeMatches
+
 __all__ = [
     "COLUMN",
     "LOADS",
@@ -56,9 +47,9 @@ __all__ = [
     "LOAD_TEXT",
     "SIDE_WORDS",
     "UNSIGNED",
-    "find_held",
+    "BoundCode",
+    "hold_matches",
     "hold_pairs",
-    "keep_held",
 ]
 
 LINE = 6
@@ -77,6 +68,48 @@ its marks, as `gather_marks` takes them, or 0, and its register."""
 SIDE_WORDS = 6
 """Words of a side: the address of the addresses of its records, as `gather_rows` takes them, and how many these are, 0
 if no column of it is read; shift and stride; the bytes of a record before the columns, and up to the last of them."""
+
+
+class BoundCode(NamedTuple):
+    """A program, and where it finds its values.
+
+    Attributes
+    ----------
+    code : (i, INSTRUCTION) int64
+        The last one gives the result.
+    constants : (k, CONSTANT) int64
+    columns : (c, COLUMN) int64
+    sides : (2, SIDE_WORDS) int64
+    registers : int
+        How many there are.
+    """
+
+    code: NDArray[np.int64]
+    constants: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    sides: NDArray[np.int64]
+    registers: int
+
+
+class PairBlocks(NamedTuple):
+    """Two blocks of pairs, one of which is looked up while the other one is evaluated, and the registers.
+
+    Attributes
+    ----------
+    ordinals, rows : (4, BLOCK) int64
+        Ordinals and addresses of left and right rows of each block.
+    values : (r, BLOCK) int64
+    known : (r, BLOCK) uint8
+    """
+
+    ordinals: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    values: NDArray[np.int64]
+    known: NDArray[np.uint8]
+
+
+BOUND_CODE = group(BoundCode, I64_2D, I64_2D, I64_2D, I64_2D, types.int64)
+PAIR_BLOCKS = group(PairBlocks, OUT_I64_2D, OUT_I64_2D, OUT_I64_2D, OUT_KNOWN_2D)
 
 
 @inlined
@@ -115,9 +148,9 @@ def _load(  # noqa: C901, PLR0912 - one branch for each type
         words = np.empty(BLOCK, np.uint32)
         for i in range(n):
             words[U64(i)] = load_32(rows[U64(i)] + offset)
-        halves = words.view(np.float32)
+        floats = words.view(np.float32)
         for i in range(n):
-            out[U64(i)] = bits_of(F64_OF(halves[U64(i)]))
+            out[U64(i)] = bits_of(F64_OF(floats[U64(i)]))
 
 
 @inlined
@@ -139,30 +172,17 @@ def _known_of(
         values[U64(i)] = values[U64(i)] if mark else 0
 
 
-@kernel(
-    I64_2D, I64_2D, I64_2D, OUT_I64_2D, OUT_I64_2D, OUT_I64_2D, OUT_KNOWN_2D, types.int64, types.int64, OUT_FLAGS,
-    types.int64, returns=types.boolean,
-)  # fmt: skip
-def hold_block(
-    code: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    sides: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    values: NDArray[np.int64],
-    known: NDArray[np.uint8],
-    half: int,
-    n: int,
-    flags: NDArray[np.bool_],
-    at: int,
-) -> bool:
-    """Run a program on a block, the pairs in rows `half` and ``half + 1`` of ordinals and addresses (4, BLOCK) int64.
+@kernel(BOUND_CODE, PAIR_BLOCKS, types.int64, types.int64, OUT_FLAGS, types.int64, returns=types.boolean)
+def hold_block(program: BoundCode, blocks: PairBlocks, half: int, n: int, flags: NDArray[np.bool_], at: int) -> bool:
+    """Run a program on n pairs, whose ordinals and addresses are in lines `half` and ``half + 1`` of the blocks.
 
-    values (r, BLOCK) int64 and known (r, BLOCK) uint8 are the registers. Writes flags[at…], (pairs,) bool, where the
-    result of the last instruction is true. Returns False if a value does not fit. O(n * instructions).
+    Writes flags[at…], (pairs,) bool, where the result of the last instruction is true. Returns False if a value does
+    not fit. O(n * instructions).
     """
+    code, columns, sides = program.code, program.columns, program.sides
     # Views by address: a slice of an array counts its references, which takes as long as an instruction.
-    value_at, known_at, row_at, ordinal_at = place_of(values), place_of(known), place_of(rows), place_of(ordinals)
+    value_at, known_at = place_of(blocks.values), place_of(blocks.known)
+    row_at, ordinal_at = place_of(blocks.rows), place_of(blocks.ordinals)
     fits = True
     for c in range(columns.shape[0]):
         side, how, offset, marks, register = columns[c, 0], columns[c, 1], columns[c, 2], columns[c, 3], columns[c, 4]
@@ -207,11 +227,15 @@ def hold_block(
 
 
 @inlined
-def _set_constants(constants: NDArray[np.int64], values: NDArray[np.int64], known: NDArray[np.uint8]) -> None:
+def _blocks_for(program: BoundCode) -> PairBlocks:
+    """Return memory for a program, with its constants in their registers."""
+    constants, registers = program.constants, program.registers
+    values, known = np.empty((registers, BLOCK), np.int64), np.empty((registers, BLOCK), np.uint8)
     for c in range(constants.shape[0]):
         register = U64(constants[c, 0])
         values[register][:] = constants[c, 1]
         known[register][:] = constants[c, 2]
+    return PairBlocks(np.empty((4, BLOCK), np.int64), np.empty((4, BLOCK), np.int64), values, known)
 
 
 @inlined
@@ -235,39 +259,14 @@ def _look_up(sides: NDArray[np.int64], side: int, ordinals: NDArray[np.int64], r
             prefetch_at(line << LINE)
 
 
-@kernel(I64_2D, I64_2D, I64_2D, I64_2D, types.int64, I64, I64, OUT_FLAGS, returns=types.boolean)
-def hold_pairs(
-    code: NDArray[np.int64],
-    constants: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    sides: NDArray[np.int64],
-    registers: int,
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    flags: NDArray[np.bool_],
-) -> bool:
-    """Write where a condition holds for pairs of rows, given by their ordinals, (n,) int64 each.
-
-    Parameters
-    ----------
-    code
-        (i, INSTRUCTION) int64; the last one gives the result.
-    constants
-        (k, CONSTANT) int64.
-    columns, sides
-        (c, COLUMN) and (2, SIDE_WORDS) int64.
-    registers
-        How many there are.
-    left, right
-        (n,) int64.
-    flags
-        (n,) bool, written.
+@kernel(BOUND_CODE, I64, I64, OUT_FLAGS, returns=types.boolean)
+def hold_pairs(program: BoundCode, left: NDArray[np.int64], right: NDArray[np.int64], flags: NDArray[np.bool_]) -> bool:
+    """Write where a condition holds for pairs of rows, given by their ordinals, (n,) int64 each: flags (n,) bool.
 
     Returns False, flags undefined, if a value does not fit, see above. O(n * instructions).
     """
-    values, known = np.empty((registers, BLOCK), np.int64), np.empty((registers, BLOCK), np.uint8)
-    _set_constants(constants, values, known)
-    ordinals, rows = np.empty((4, BLOCK), np.int64), np.empty((4, BLOCK), np.int64)
+    two = _blocks_for(program)
+    ordinals, rows = two.ordinals, two.rows
     blocks, before = (left.size + BLOCK - 1) // BLOCK, 0
     for block in range(blocks + 1):
         # The half that the previous block, which is evaluated now, has not used.
@@ -276,48 +275,28 @@ def hold_pairs(
         for i in range(n):
             ordinals[U64(half), U64(i)], ordinals[U64(half + 1), U64(i)] = left[U64(start + i)], right[U64(start + i)]
         for side in range(2):
-            _look_up(sides, side, ordinals[U64(half + side)], rows[U64(half + side)], n)
-        if before > 0 and not hold_block(
-            code, columns, sides, ordinals, rows, values, known, 2 - half, before, flags, start - BLOCK
-        ):
+            _look_up(program.sides, side, ordinals[U64(half + side)], rows[U64(half + side)], n)
+        if before > 0 and not hold_block(program, two, 2 - half, before, flags, start - BLOCK):
             return False
         before = n
     return True
 
 
-@kernel(
-    I64_2D, I64_2D, I64_2D, I64_2D, types.int64, U32, I32, types.int64, types.int64, types.int64, types.int64,
-    types.int64, types.int64, OUT_FLAGS, returns=types.boolean,
-)  # fmt: skip
-def find_held(
-    code: NDArray[np.int64],
-    constants: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    sides: NDArray[np.int64],
-    registers: int,
-    found: NDArray[np.uint32],
-    counts: NDArray[np.int32],
-    begin: int,
-    end: int,
-    take: int,
-    first: int,
-    base: int,
-    role: int,
-    flags: NDArray[np.bool_],
+@kernel(BOUND_CODE, PROBE_MATCHES, types.int64, types.int64, types.int64, OUT_FLAGS, returns=types.boolean)
+def hold_matches(
+    program: BoundCode, matches: ProbeMatches, first: int, base: int, role: int, flags: NDArray[np.bool_]
 ) -> bool:
-    """Write where a condition holds for what probes begin…end-1 found, without writing these pairs.
+    """Write where a condition holds for what probes have matched, without writing these pairs.
 
-    A probe's positions uint32 stand in `found` one probe after the other, from place `take` on, counts (n,) int32 of
-    them; probe i has the ordinal ``first + i``, and positions count from ``base + 1``, as in
-    `index.kernels.weaving`; `role` is 0 for left probes, 1 for right ones. flags (places,) bool at the same places
-    as `found`. For all else see `hold_pairs`. O(found * instructions).
+    Probe i has the ordinal ``first + i``, and positions count from ``base + 1``, as in `index.kernels.weaving`; `role`
+    is 0 for left probes, 1 for right ones. flags (places,) bool at the same places as the positions. For all else see
+    `hold_pairs`. O(matches * instructions).
     """
-    values, known = np.empty((registers, BLOCK), np.int64), np.empty((registers, BLOCK), np.uint8)
-    _set_constants(constants, values, known)
-    ordinals, rows = np.empty((4, BLOCK), np.int64), np.empty((4, BLOCK), np.int64)
-    origin, half, before, probe, rest = (base + 1) & LOW_32, 0, 0, begin, 0
-    if begin < end:
-        rest = int(counts[U64(begin)])
+    two, sides, positions, counts = _blocks_for(program), program.sides, matches.positions, matches.counts
+    ordinals, rows, end, take = two.ordinals, two.rows, matches.end, matches.place
+    origin, half, before, probe, rest = (base + 1) & LOW_32, 0, 0, matches.begin, 0
+    if probe < end:
+        rest = int(counts[U64(probe)])
     while True:
         n, own, its = 0, U64(half + role), U64(half + 1 - role)
         while n < BLOCK:
@@ -330,37 +309,11 @@ def find_held(
             row = _address(sides, role, first + probe) if sides[role, 1] != 0 else 0
             for i in range(n, n + some):
                 ordinals[own, U64(i)], rows[own, U64(i)] = first + probe, row
-                ordinals[its, U64(i)] = base + ((int(found[U64(take + before + i)]) - origin) & LOW_32)
+                ordinals[its, U64(i)] = base + ((int(positions[U64(take + before + i)]) - origin) & LOW_32)
             n, rest = n + some, rest - some
         _look_up(sides, 1 - role, ordinals[its], rows[its], n)
-        if before > 0 and not hold_block(
-            code, columns, sides, ordinals, rows, values, known, 2 - half, before, flags, take
-        ):
+        if before > 0 and not hold_block(program, two, 2 - half, before, flags, take):
             return False
         take, before, half = take + before, n, 2 - half
         if n == 0:
             return True
-
-
-@kernel(OUT_U32, OUT_I32, types.int64, types.int64, types.int64, FLAGS, returns=types.int64)
-def keep_held(
-    found: NDArray[np.uint32],
-    counts: NDArray[np.int32],
-    begin: int,
-    end: int,
-    take: int,
-    flags: NDArray[np.bool_],
-) -> int:
-    """Keep the flagged ones of the rows that probes begin…end-1 found, see `find_held`; return how many these are.
-
-    found and counts are updated; what is kept stands from `take` on. O(found).
-    """
-    at = origin = take
-    for probe in range(begin, end):
-        start, count = at, int(counts[U64(probe)])
-        for place in range(take, take + count):
-            found[U64(at)] = found[U64(place)]
-            at += int(flags[U64(place)])
-        take += count
-        counts[U64(probe)] = at - start
-    return at - origin

@@ -2,7 +2,7 @@
 
 Marks are those of `matched`. Only the first of three steps reads memory in random order:
 
-1. The rows of pairs are marked, on the sides that are marked, unless what found them has done it.
+1. The rows of pairs are marked, on the sides that are marked, unless what matched them has done it.
 2. The marks of the rows that leave are read in order. A row without one leaves with the arrival of its own side that
    displaces its block; sums of the counts of both sides say how many pairs come up to that arrival.
 3. Pairs are copied, stretch by stretch, with the lone rows of both sides between, and marks of NULLs are made.
@@ -17,57 +17,78 @@ from numba import types
 
 from slidejoin.index.kernels.view import leaves_with
 from slidejoin.jit.compiling import I32, I64, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.vectors.fields import record, records_in
+from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in, u64_in
+from slidejoin.jit.vectors.memory import i32_at, i64_at, u8_at
 from slidejoin.jit.vectors.vectors import first_one
-from slidejoin.jit.vectors.words import OUT_WORDS, WORDS
-from slidejoin.operator.kernels.matched import LAST_BIT, bit_of, mark_rows, word_of
+from slidejoin.operator.kernels.matched import (
+    LAST_BIT,
+    MARKS,
+    Marks,
+    bit_of,
+    keep_first_matches,
+    mark_rows,
+    word_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["EVERY_PAIR", "FIRST_PAIRS", "LEAVES", "NO_PAIRS", "WAYS", "join_rows"]
-
-OUT_U8 = types.Array(types.uint8, 1, "C")
+__all__ = ["EVERY_PAIR", "FIRST_PAIRS", "JOINING", "NO_PAIRS", "SIDE_ROWS", "join_rows"]
 
 NO_PAIRS, EVERY_PAIR, FIRST_PAIRS = range(3)
 """Which pairs are output: none (anti), all (outer), and of each left row the first one (semi)."""
 
-LEAVES = record(
+SIDE_ROWS = record(
     [
         "ordinal",  # of the first new row
         "window",  # its size
         "leaving",  # the ordinal of the first row that has not left, -1 where none is output
         "lone",  # written: how many lone rows were output
+        ("marks", ARRAY),  # marks of rows, see `Marks`
+        ("blocks", ARRAY),  # none of a side that is not marked
+        "first_block",
+        "pairs",  # address of the ordinals of the pairs, in arrival order of their probes
+        "rank",  # address of the ranks of the probes
+        ("counts", ARRAY),  # pairs of each probe, int32
+        "out",  # address of the room for the rows
+        "known",  # address of that for Arrow's bits of ordinals that are not NULL
     ]
 )
 """What each side has."""
 
-WAYS = record(["pairs", "slide", "marked", ("left", LEAVES), ("right", LEAVES)])
-"""How a push becomes output rows: which pairs are kept, by how many rows the window slides, and whether the rows of the
-pairs are marked already."""
+JOINING = record(
+    [
+        "output",  # which pairs are output
+        "slide",  # by how many rows the window slides
+        "marked",  # whether the rows of the pairs have their marks already
+        "pairs",  # how many
+        "room",  # for rows: for all pairs and all rows that leave
+        ("left", SIDE_ROWS),
+        ("right", SIDE_ROWS),
+    ]
+)
+"""How a push becomes output rows."""
 
-ways_in = records_in(WAYS)
+joinings_in = records_in(JOINING)
 
 
 @inlined
 def displaced(leaves: int, seen: int, size: int, slide: int) -> int:
-    """Return the first row that has not left after so many rows; `leaves` before, -1 where none is put out."""
+    """Return the first row that has not left after so many rows; `leaves` before, -1 where none is output."""
     outside = seen - size
     if leaves < 0 or outside <= 0:
         return leaves
     return outside - outside % slide if slide > 1 else outside
 
 
-@kernel(WORDS, I64, types.int64, types.int64, types.int64, OUT_I64, returns=types.int64)
-def find_lone(
-    marks: NDArray[np.uint64], blocks: NDArray[np.int64], block: int, first: int, stop: int, lone: NDArray[np.int64]
-) -> int:
+@kernel(MARKS, types.int64, types.int64, OUT_I64, returns=types.int64)
+def find_lone(marks: Marks, first: int, stop: int, lone: NDArray[np.int64]) -> int:
     """Write which of the rows first…stop-1 have no mark, and return how many; lone (stop - first,) int64. O(rows)."""
     count, begin = 0, first
     while begin < stop:
         # The rows of a word, those before the first one and behind the last one left out.
         end = min((begin | LAST_BIT) + 1, stop)
-        bare = ~marks[word_of(blocks, block, begin)] >> U64(begin & LAST_BIT)
+        bare = ~marks.words[word_of(marks, begin)] >> U64(begin & LAST_BIT)
         if end - begin <= LAST_BIT:
             bare &= (U64(1) << U64(end - begin)) - U64(1)
         while bare != U64(0):
@@ -104,34 +125,29 @@ def copy_pairs(
         out_right[U64(at + pair)] = right[U64(first + pair)]
 
 
-@kernel(
-    I64, types.int64, I64, types.int64, I64, I64, I64, I64, I32, I32, I64, OUT_I64, OUT_I64, OUT_U8, OUT_U8,
-    returns=types.int64,
-)  # fmt: skip
-def put_lone(
-    lone_left: NDArray[np.int64],
-    lefts: int,
-    lone_right: NDArray[np.int64],
-    rights: int,
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    left_rank: NDArray[np.int64],
-    right_rank: NDArray[np.int64],
-    left_counts: NDArray[np.int32],
-    right_counts: NDArray[np.int32],
-    ways: NDArray[np.int64],
-    out_left: NDArray[np.int64],
-    out_right: NDArray[np.int64],
-    left_known: NDArray[np.uint8],
-    right_known: NDArray[np.uint8],
-) -> int:
-    """Write pairs, if they are kept, and lone rows behind those of the arrival with which they leave, left ones first.
+@inlined
+def _marks_of(side: np.record) -> Marks:
+    """Return the marks of one side's rows."""
+    return Marks(u64_in(side.marks), i64_in(side.blocks), side.first_block)
 
-    `lefts` and `rights` are how many rows are lone. The rest as in `join_rows`. O(pairs + arrivals).
+
+@inlined
+def _put_lone(how: np.record, lone_left: NDArray[np.int64], lone_right: NDArray[np.int64]) -> int:
+    """Write pairs, if all are output, and lone rows behind those of the arrival with which they leave, left ones first.
+
+    The lone rows of each side are as many as the record says. O(pairs + arrivals).
     """
-    how = ways_in(ways)[0]
-    kept, slide = how.pairs == EVERY_PAIR, how.slide
-    many = lefts + rights if kept else 0
+    one, two, slide, every, pairs = how.left, how.right, int(how.slide), how.output == EVERY_PAIR, int(how.pairs)
+    lefts, rights, bytes_of_bits = int(one.lone), int(two.lone), (how.room >> 3) + 1
+    left, right = i64_at(one.pairs, pairs), i64_at(two.pairs, pairs)
+    out_left, out_right = i64_at(one.out, how.room), i64_at(two.out, how.room)
+    left_known, right_known = u8_at(one.known, bytes_of_bits), u8_at(two.known, bytes_of_bits)
+    left_counts, right_counts = (
+        i32_at(one.counts.address, one.counts.length), i32_at(two.counts.address, two.counts.length)
+    )  # fmt: skip
+    left_rank, right_rank = i64_at(one.rank, left_counts.size), i64_at(two.rank, right_counts.size)
+    left_first, left_size, right_first, right_size = one.ordinal, one.window, two.ordinal, two.window
+    many = lefts + rights if every else 0
     left_sums = np.empty(left_counts.size + 1 if many > 0 else 0, np.int64)
     right_sums = np.empty(right_counts.size + 1 if many > 0 else 0, np.int64)
     if many > 0:
@@ -141,13 +157,13 @@ def put_lone(
     while i < lefts or j < rights:
         own, other, rank_left, rank_right = 0, 0, never, never
         if i < lefts:
-            own = leaves_with(lone_left[U64(i)], how.left.ordinal, how.left.window, slide)
+            own = leaves_with(lone_left[U64(i)], left_first, left_size, slide)
             rank_left = left_rank[U64(own)]
         if j < rights:
-            other = leaves_with(lone_right[U64(j)], how.right.ordinal, how.right.window, slide)
+            other = leaves_with(lone_right[U64(j)], right_first, right_size, slide)
             rank_right = right_rank[U64(other)]
         is_left = rank_left < rank_right
-        if kept:
+        if every:
             # Before an arrival came all of its side that precede it, and of the other side what is missing in its rank.
             stop = (
                 left_sums[U64(rank_right - other)] + right_sums[U64(other + 1)]
@@ -167,93 +183,68 @@ def put_lone(
             left_known[U64(at >> 3)] &= bit
             j += 1
         at += 1
-    if kept:
-        copy_pairs(left, right, done, left.size, out_left, out_right, at)
-        at += left.size - done
+    if every:
+        copy_pairs(left, right, done, pairs, out_left, out_right, at)
+        at += pairs - done
     return at
 
 
-@kernel(OUT_WORDS, I64, types.int64, I64, OUT_I64, OUT_I64, returns=types.int64)
-def take_first(
-    marks: NDArray[np.uint64],
-    blocks: NDArray[np.int64],
-    block: int,
-    left: NDArray[np.int64],
-    out_left: NDArray[np.int64],
-    out_right: NDArray[np.int64],
-) -> int:
+@inlined
+def _take_first(how: np.record) -> int:
     """Write each left row of pairs that had no mark, mark it, and return how many these are. O(pairs)."""
-    at = 0
-    for pair in range(left.size):
-        row = int(left[U64(pair)])
-        word, bit = word_of(blocks, block, row), bit_of(row)
-        known = marks[word]
-        out_left[U64(at)] = row
-        at += known & bit == U64(0)
-        marks[word] = known | bit
-    for row in range(at):
-        out_right[U64(row)] = -1
-    return at
+    left, out_left, out_right = (
+        i64_at(how.left.pairs, how.pairs), i64_at(how.left.out, how.room), i64_at(how.right.out, how.room)
+    )  # fmt: skip
+    rows: int = keep_first_matches(_marks_of(how.left), left, out_right)
+    for row in range(rows):
+        out_left[U64(row)], out_right[U64(row)] = left[U64(out_right[U64(row)])], -1
+    return rows
 
 
-@kernel(
-    OUT_WORDS, I64, types.int64, OUT_WORDS, I64, types.int64, I64, I64, I64, I64, I32, I32, OUT_I64, OUT_I64, OUT_I64,
-    OUT_U8, OUT_U8, returns=types.int64,
-)  # fmt: skip
-def join_rows(
-    left_marks: NDArray[np.uint64],
-    left_blocks: NDArray[np.int64],
-    left_block: int,
-    right_marks: NDArray[np.uint64],
-    right_blocks: NDArray[np.int64],
-    right_block: int,
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    left_rank: NDArray[np.int64],
-    right_rank: NDArray[np.int64],
-    left_counts: NDArray[np.int32],
-    right_counts: NDArray[np.int32],
-    ways: NDArray[np.int64],
-    out_left: NDArray[np.int64],
-    out_right: NDArray[np.int64],
-    left_known: NDArray[np.uint8],
-    right_known: NDArray[np.uint8],
-) -> int:
-    """Mark the rows of a push's pairs, and write its output rows: what of the pairs is kept, and what leaves between.
-
-    Marks as in `mark_rows`, of a side that is not marked no blocks; left and right (pairs,) int64 in arrival order of
-    their probes; ranks (n,) int64 and counts (n,) int32 of each side's probes; ways, the words of a WAYS; out_left
-    and out_right (rows,) int64, room for all pairs and all rows that leave; left_known and right_known (rows / 8,)
-    uint8 take Arrow's bits of values that are not NULL. A row leaves a count window with the arrival of its own side
-    that displaces its block, behind that arrival's pairs. Returns how many rows were written. O(pairs + arrivals).
-    """
-    how = ways_in(ways)[0]
-    how.left.lone = how.right.lone = 0
-    outer = how.pairs == EVERY_PAIR
-    for byte in range(left_known.size):
-        left_known[U64(byte)], right_known[U64(byte)] = 255, 255 if outer else 0
-    if how.pairs == FIRST_PAIRS:
-        return take_first(left_marks, left_blocks, left_block, left, out_left, out_right)
-    if how.marked != 0:
-        pass  # by what found the pairs
-    elif left_blocks.size > 0 and right_blocks.size > 0:
+@inlined
+def _mark_pairs(how: np.record) -> None:
+    """Mark the rows of pairs, on the sides that are marked."""
+    left, right = i64_at(how.left.pairs, how.pairs), i64_at(how.right.pairs, how.pairs)
+    lefts, rights = _marks_of(how.left), _marks_of(how.right)
+    if lefts.blocks.size > 0 and rights.blocks.size > 0:
         # Both at once: where neighbours set bits of one word, a side waits for its last store while the other goes on.
         for pair in range(left.size):
             one, two = int(left[U64(pair)]), int(right[U64(pair)])
-            left_marks[word_of(left_blocks, left_block, one)] |= bit_of(one)
-            right_marks[word_of(right_blocks, right_block, two)] |= bit_of(two)
-    elif left_blocks.size > 0:
-        mark_rows(left_marks, left_blocks, left_block, left)
+            lefts.words[word_of(lefts, one)] |= bit_of(one)
+            rights.words[word_of(rights, two)] |= bit_of(two)
+    elif lefts.blocks.size > 0:
+        mark_rows(lefts, left)
     else:
-        mark_rows(right_marks, right_blocks, right_block, right)
-    first_left, first_right = how.left.leaving, how.right.leaving
-    stop_left = displaced(first_left, how.left.ordinal + left_counts.size, how.left.window, how.slide)
-    stop_right = displaced(first_right, how.right.ordinal + right_counts.size, how.right.window, how.slide)
-    lone_left, lone_right = np.empty(stop_left - first_left, np.int64), np.empty(stop_right - first_right, np.int64)
-    lefts = find_lone(left_marks, left_blocks, left_block, first_left, stop_left, lone_left)
-    rights = find_lone(right_marks, right_blocks, right_block, first_right, stop_right, lone_right)
-    how.left.lone, how.right.lone = lefts, rights
-    return put_lone(
-        lone_left, lefts, lone_right, rights, left, right, left_rank, right_rank, left_counts, right_counts, ways,
-        out_left, out_right, left_known, right_known,
-    )  # fmt: skip
+        mark_rows(rights, right)
+
+
+@inlined
+def _lone_rows(side: np.record, slide: int) -> NDArray[np.int64]:
+    """Return room with the rows of one side that leave without a match; set how many these are."""
+    first = int(side.leaving)
+    stop = displaced(first, side.ordinal + side.counts.length, side.window, slide)
+    lone = np.empty(stop - first, np.int64)
+    side.lone = find_lone(_marks_of(side), first, stop, lone)
+    return lone
+
+
+@kernel(OUT_I64, returns=types.int64)
+def join_rows(words: NDArray[np.int64]) -> int:
+    """Mark the rows of a push's pairs, and write its output rows: those of pairs, and what leaves between them.
+
+    words: of a JOINING. A row leaves a count window with the arrival of its own side that displaces its block, behind
+    that arrival's pairs. Returns how many rows were written. O(pairs + arrivals).
+    """
+    how = joinings_in(words)[0]
+    outer, size = how.output == EVERY_PAIR, (how.room >> 3) + 1
+    left_known, right_known = u8_at(how.left.known, size), u8_at(how.right.known, size)
+    for byte in range(size):
+        left_known[U64(byte)], right_known[U64(byte)] = 255, 255 if outer else 0
+    how.left.lone = how.right.lone = 0
+    if how.output == FIRST_PAIRS:
+        return _take_first(how)
+    if how.marked == 0:
+        _mark_pairs(how)
+    lone_left = _lone_rows(how.left, how.slide)
+    lone_right = _lone_rows(how.right, how.slide)
+    return _put_lone(how, lone_left, lone_right)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import types
 
 from slidejoin.jit.compiling import I32, I64, OUT_I64, U32, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.vectors import LOW_32
-from slidejoin.jit.vectors.words import OUT_WORDS, WORDS
+from slidejoin.jit.vectors.words import OUT_WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "BLOCK_SHIFT", "ROWS_OF_BLOCK", "bit_of", "keep_first_matches", "keep_unmarked", "mark_found", "mark_probes",
-    "mark_rows", "put_between", "word_of",
+    "BLOCK_SHIFT", "MARKS", "ROWS_OF_BLOCK", "Marks", "bit_of", "keep_first_matches", "keep_unmarked", "mark_matches",
+    "mark_probes", "mark_rows", "put_between", "word_of",
 ]  # fmt: skip
 
 BLOCK_SHIFT = 12
@@ -31,10 +32,28 @@ LAST_BIT = 63
 U32_OF = np.uint32
 
 
+class Marks(NamedTuple):
+    """The marks of one side's rows.
+
+    Attributes
+    ----------
+    words : (m,) uint64
+    blocks : (b,) int64
+        The marks of block ``first + i`` of ordinals begin at word ``blocks[i]``; none where nothing is marked.
+    """
+
+    words: NDArray[np.uint64]
+    blocks: NDArray[np.int64]
+    first: int
+
+
+MARKS = group(Marks, OUT_WORDS, I64, types.int64)
+
+
 @inlined
-def word_of(blocks: NDArray[np.int64], first: int, ordinal: int) -> np.uint64:
+def word_of(marks: Marks, ordinal: int) -> np.uint64:
     """Return which word has the mark of a row."""
-    return U64(int(blocks[U64((ordinal >> BLOCK_SHIFT) - first)]) + ((ordinal & ROWS_OF_BLOCK) >> 6))
+    return U64(int(marks.blocks[U64((ordinal >> BLOCK_SHIFT) - marks.first)]) + ((ordinal & ROWS_OF_BLOCK) >> 6))
 
 
 @inlined
@@ -43,89 +62,60 @@ def bit_of(ordinal: int) -> np.uint64:
     return U64(1) << U64(ordinal & 63)
 
 
-@kernel(OUT_WORDS, I64, types.int64, I64)
-def mark_rows(marks: NDArray[np.uint64], blocks: NDArray[np.int64], first: int, ordinals: NDArray[np.int64]) -> None:
-    """Set the marks of rows.
-
-    marks (m,) uint64; blocks (b,) int64: the marks of block ``first + i`` of ordinals begin at word ``blocks[i]``;
-    ordinals (n,) int64, each in one of these blocks, in any order and any number of times. O(n).
-    """
+@kernel(MARKS, I64)
+def mark_rows(marks: Marks, ordinals: NDArray[np.int64]) -> None:
+    """Set the marks of rows, (n,) int64, in any order and any number of times. O(n)."""
     for n in range(ordinals.size):
         ordinal = int(ordinals[U64(n)])
-        marks[word_of(blocks, first, ordinal)] |= bit_of(ordinal)
+        marks.words[word_of(marks, ordinal)] |= bit_of(ordinal)
 
 
-@kernel(OUT_WORDS, I64, types.int64, U32, types.int64, types.int64, types.int64)
-def mark_found(
-    marks: NDArray[np.uint64],
-    blocks: NDArray[np.int64],
-    first: int,
-    found: NDArray[np.uint32],
-    begin: int,
-    end: int,
-    base: int,
-) -> None:
-    """Set the marks of rows that probes found: the positions, see `weave`, at places begin…end-1. O(end - begin)."""
+@kernel(MARKS, U32, types.int64, types.int64, types.int64)
+def mark_matches(marks: Marks, positions: NDArray[np.uint32], begin: int, end: int, base: int) -> None:
+    """Set the marks of matches by their positions, see `weave`, at places begin…end-1. O(end - begin)."""
     start = U32_OF((base + 1) & LOW_32)
     for place in range(begin, end):
-        ordinal = base + ((int(found[U64(place)]) - int(start)) & LOW_32)
-        marks[word_of(blocks, first, ordinal)] |= bit_of(ordinal)
+        ordinal = base + ((int(positions[U64(place)]) - int(start)) & LOW_32)
+        marks.words[word_of(marks, ordinal)] |= bit_of(ordinal)
 
 
-@kernel(OUT_WORDS, I64, types.int64, I32, types.int64)
-def mark_probes(
-    marks: NDArray[np.uint64], blocks: NDArray[np.int64], first: int, counts: NDArray[np.int32], ordinal: int
-) -> None:
-    """Set the marks of probes that found something: counts (n,) int32, the first one of the row `ordinal`. O(n)."""
+@kernel(MARKS, I32, types.int64)
+def mark_probes(marks: Marks, counts: NDArray[np.int32], ordinal: int) -> None:
+    """Set the marks of probes that have matches: counts (n,) int32, the first one of the row `ordinal`. O(n)."""
     begin, end = ordinal, ordinal + counts.size
     while begin < end:
         stop, bits = min((begin | LAST_BIT) + 1, end), U64(0)
         for row in range(begin, stop):
             bits |= U64(counts[U64(row - ordinal)] > 0) << U64(row & LAST_BIT)
-        marks[word_of(blocks, first, begin)] |= bits
+        marks.words[word_of(marks, begin)] |= bits
         begin = stop
 
 
-@kernel(OUT_WORDS, I64, types.int64, I64, OUT_I64, returns=types.int64)
-def keep_first_matches(
-    marks: NDArray[np.uint64],
-    blocks: NDArray[np.int64],
-    first: int,
-    ordinals: NDArray[np.int64],
-    kept: NDArray[np.int64],
-) -> int:
+@kernel(MARKS, I64, OUT_I64, returns=types.int64)
+def keep_first_matches(marks: Marks, ordinals: NDArray[np.int64], places: NDArray[np.int64]) -> int:
     """Mark rows, and write the places of those that had no mark before: of each row the first one.
 
-    See `mark_rows`; kept (n,) int64, of which as many are written as are returned. O(n).
+    Ordinals and places (n,) int64, of which as many are written as are returned. O(n).
     """
     count = 0
     for n in range(ordinals.size):
         ordinal = int(ordinals[U64(n)])
-        word, bit = word_of(blocks, first, ordinal), bit_of(ordinal)
-        known = marks[word]
-        kept[U64(count)] = n
+        word, bit = word_of(marks, ordinal), bit_of(ordinal)
+        known = marks.words[word]
+        places[U64(count)] = n
         count += known & bit == U64(0)
-        marks[word] = known | bit
+        marks.words[word] = known | bit
     return count
 
 
-@kernel(WORDS, I64, types.int64, I64, OUT_I64, returns=types.int64)
-def keep_unmarked(
-    marks: NDArray[np.uint64],
-    blocks: NDArray[np.int64],
-    first: int,
-    ordinals: NDArray[np.int64],
-    kept: NDArray[np.int64],
-) -> int:
-    """Write the places of the rows that have no mark.
-
-    See `mark_rows`; kept (n,) int64, of which as many are written as are returned. O(n).
-    """
+@kernel(MARKS, I64, OUT_I64, returns=types.int64)
+def keep_unmarked(marks: Marks, ordinals: NDArray[np.int64], places: NDArray[np.int64]) -> int:
+    """Write the places of the rows that have no mark, as `keep_first_matches` does. O(n)."""
     count = 0
     for n in range(ordinals.size):
         ordinal = int(ordinals[U64(n)])
-        kept[U64(count)] = n
-        count += marks[word_of(blocks, first, ordinal)] & bit_of(ordinal) == U64(0)
+        places[U64(count)] = n
+        count += marks.words[word_of(marks, ordinal)] & bit_of(ordinal) == U64(0)
     return count
 
 

@@ -17,7 +17,7 @@ from slidejoin.index.kernels.view import view_of
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused.common import in_reach
-from slidejoin.operator.fused.words import LENGTH, point
+from slidejoin.operator.fused.words import LENGTH
 from slidejoin.operator.multiway.chains import Combinations, producing_rows
 from slidejoin.operator.multiway.kernels.chaining import (
     CHAIN,
@@ -32,7 +32,7 @@ from slidejoin.operator.multiway.kernels.chaining import (
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.predicate.truth.values import WHOLE
-from slidejoin.runtime.array_pool import address_of
+from slidejoin.runtime.array_pool import address_of, point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.operator.multiway.kernels.widening import widen_found, widen_pairs
+from slidejoin.operator.kernels.probe_matches import ProbeMatches
+from slidejoin.operator.multiway.kernels.widening import WideRows, widen_matches, widen_pairs
 from slidejoin.plan.window_term import saturating_add
 
 if TYPE_CHECKING:
@@ -97,9 +98,10 @@ class Partial:
 
         Event times are still those of the other streams.
         """
-        producers, values = self._room(of.total, memory)
-        widen_found(self.producers, self.values, of.counts, of.positions, base, of.begin, of.done, producers, values)
-        return Partial(producers, (*self.streams, stream), values)
+        wider = self._room(of.total, memory)
+        matches = ProbeMatches(of.positions, of.counts, of.begin, of.done, 0)
+        widen_matches(WideRows(self.producers, self.values), matches, base, wider)
+        return Partial(wider.producers, (*self.streams, stream), wider.values)
 
     def with_pairs(
         self, stream: int, places: NDArray[np.int64], stored: NDArray[np.int64], memory: ArrayPool
@@ -108,14 +110,14 @@ class Partial:
 
         Event times are still those of the other streams.
         """
-        producers, values = self._room(places.size, memory)
-        widen_pairs(self.producers, self.values, places, stored, producers, values)
-        return Partial(producers, (*self.streams, stream), values)
+        wider = self._room(places.size, memory)
+        widen_pairs(WideRows(self.producers, self.values), places, stored, wider)
+        return Partial(wider.producers, (*self.streams, stream), wider.values)
 
-    def _room(self, rows: int, memory: ArrayPool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _room(self, rows: int, memory: ArrayPool) -> WideRows:
         """Return memory for producers and for values with one line more."""
         lines = self.values.shape[0] + 1
-        return memory.take(rows), memory.take(lines * rows).reshape(lines, rows)
+        return WideRows(memory.take(rows), memory.take(lines * rows).reshape(lines, rows))
 
     def at_times(self, times: NDArray[np.int64], length: int) -> None:
         """Take the event times of the rows that came last, (n,) int64, and the length of their stream."""

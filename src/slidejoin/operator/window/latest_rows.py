@@ -16,7 +16,7 @@ by side in memory, puts them into the queue shortly before they leave it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from slidejoin.operator.window.kernels.latest_rows import (
     TOGETHER,
     USED,
     VALUE,
+    LatestProbes,
+    LatestTable,
     find_latest,
     keep_slots,
     queue_rows,
@@ -69,17 +71,6 @@ LONG = 8
 INT64 = np.iinfo(np.int64)
 
 NO_VALUES = np.empty(0, np.int64)
-
-
-class LatestProbes(NamedTuple):
-    """What left rows look for, (n,) int64 each, see `find_latest`."""
-
-    keys: NDArray[np.int64]
-    lasts: NDArray[np.int64]
-    lows: NDArray[np.int64]
-    highs: NDArray[np.int64]
-    since: NDArray[np.int64]
-    until: NDArray[np.int64]
 
 
 class KeyedRecords:
@@ -334,7 +325,8 @@ class LatestRows:
             return None
         latest, status, at = np.empty(probes.since.size, np.int64), np.zeros(1, np.int64), 0
         while True:
-            at = find_latest(self._slots, self._queue, self._state, *probes, at, self._log, latest, status)
+            table = LatestTable(self._slots, self._queue, self._state, self._log)
+            at = find_latest(table, probes, at, latest, status)
             if status[0] == ALL_FOUND:
                 return latest
             if status[0] != NO_ROOM:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.operator.kernels.matched import BLOCK_SHIFT, keep_first_matches, keep_unmarked, mark_rows
+from slidejoin.operator.kernels.matched import BLOCK_SHIFT, Marks, keep_first_matches, keep_unmarked, mark_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,22 +106,22 @@ class MatchedRows:
 
     def mark(self, ordinals: NDArray[np.int64]) -> None:
         """Set the marks of rows, (n,) int64, each any number of times. O(n)."""
-        mark_rows(self._marks, self._blocks, self._first, ordinals)
+        mark_rows(self.view, ordinals)
 
     def first_matches(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Set marks, and return the places of the rows that had none: of each row, (n,) int64, the first one. O(n)."""
         firsts = np.empty(ordinals.size, np.int64)
-        return firsts[: keep_first_matches(self._marks, self._blocks, self._first, ordinals, firsts)]
+        return firsts[: keep_first_matches(self.view, ordinals, firsts)]
 
     def without(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the places of the rows, (n,) int64, that have no mark. O(n)."""
         unmatched = np.empty(ordinals.size, np.int64)
-        return unmatched[: keep_unmarked(self._marks, self._blocks, self._first, ordinals, unmatched)]
+        return unmatched[: keep_unmarked(self.view, ordinals, unmatched)]
 
     @property
-    def view(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
-        """The marks, where those of each block begin, and the number of the first block, as kernels take them."""
-        return self._marks, self._blocks, self._first
+    def view(self) -> Marks:
+        """The marks as kernels take them."""
+        return Marks(self._marks, self._blocks, self._first)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

@@ -14,54 +14,62 @@ The interval of a left row is ``since <= o < until``, over the ordinals o of rig
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from numba import types
 
 from slidejoin.index.kernels.view import first_in_window, leaves_with
 from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel
+from slidejoin.jit.groups import group
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["begin_intervals", "end_intervals"]
+__all__ = ["SlidingRows", "begin_intervals", "end_intervals"]
 
 
-@kernel(I64, types.int64, types.int64, types.int64, types.boolean, OUT_I64)
-def begin_intervals(
-    ranks: NDArray[np.int64], right: int, size: int, slide: int, self_join: bool, since: NDArray[np.int64]
-) -> None:
+class SlidingRows(NamedTuple):
+    """The window of one side: its last `size` rows, which expire in blocks of `slide`; of a self-join or not."""
+
+    size: int
+    slide: int
+    self_join: bool
+
+
+SLIDING_ROWS = group(SlidingRows, types.int64, types.int64, types.boolean)
+
+
+@kernel(I64, types.int64, SLIDING_ROWS, OUT_I64)
+def begin_intervals(ranks: NDArray[np.int64], right: int, window: SlidingRows, since: NDArray[np.int64]) -> None:
     """Write the first right row that each arriving left row sees: since (n,) int64.
 
     ranks (n,) int64 ascending are the left rows' places in the order over both sides, before which `right` right rows
-    had arrived. The window has the last `size` right rows, which expire in blocks of `slide`. O(n).
+    had arrived; the window is that of right rows. O(n).
     """
     for row in range(ranks.size):
-        before = right + ranks[U64(row)] - (0 if self_join else row)
-        since[U64(row)] = first_in_window(before, size, slide)
+        before = right + ranks[U64(row)] - (0 if window.self_join else row)
+        since[U64(row)] = first_in_window(before, window.size, window.slide)
 
 
-@kernel(I64, types.int64, types.int64, types.int64, types.int64, types.int64, types.boolean, OUT_I64, OUT_I64)
+@kernel(I64, types.int64, types.int64, types.int64, SLIDING_ROWS, OUT_I64, OUT_I64)
 def end_intervals(
     ranks: NDArray[np.int64],
     left: int,
     right: int,
     begin: int,
-    size: int,
-    slide: int,
-    self_join: bool,
+    window: SlidingRows,
     rows: NDArray[np.int64],
     until: NDArray[np.int64],
 ) -> None:
     """Write the left rows from ordinal `begin` on, and for each the first right row that it does not see as it expires.
 
-    ranks as of `begin_intervals`, of rows with ordinals from `left` on; the window has the last `size` left rows. A
-    row expires with the one that displaces its block. Of two streams it sees the right rows before that one, of a
-    self-join that one too. rows and until (n,) int64. O(n).
+    ranks as of `begin_intervals`, of rows with ordinals from `left` on; the window is that of left rows. A row expires
+    with the one that displaces its block. Of two streams it sees the right rows before that one, of a self-join that
+    one too. rows and until (n,) int64. O(n).
     """
     for n in range(rows.size):
         row = begin + n
-        place = leaves_with(row, left, size, slide)
+        place = leaves_with(row, left, window.size, window.slide)
         rows[U64(n)] = row
-        until[U64(n)] = left + place + 1 if self_join else right + ranks[U64(place)] - place
+        until[U64(n)] = left + place + 1 if window.self_join else right + ranks[U64(place)] - place

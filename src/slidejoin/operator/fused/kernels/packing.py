@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_I32, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
+from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.fields import record, records_in
 from slidejoin.jit.vectors.memory import i64_at
 from slidejoin.jit.vectors.shifting import CALM
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MOST_PARTS", "PACKING", "PART", "PLACED", "keep_between", "pack_keys", "pack_side"]
+__all__ = ["MOST_PARTS", "PACKING", "PART", "PLACED", "pack_keys", "pack_side"]
 
 MOST_PARTS = 8
 """Terms of a composite key that are packed here."""
@@ -37,7 +37,7 @@ PLACED = record(
 PART = record(
     [
         "column",  # address of the values of this term's column
-        ("kept_as", PLACED),  # in the layout of the rows' own side
+        ("stored_as", PLACED),  # in the layout of the rows' own side
         "sign",  # a probe finds values from ``sign * value + lower``
         "lower",
         "upper",  # to ``sign * value + upper``
@@ -57,9 +57,6 @@ PACKING = record(
 )
 """What each side has."""
 
-AHEAD = 16
-"""Prefetch distance of stored keys, in rows found."""
-
 NOBODY = -(1 << 63)
 """The sign bit of an upper end, set where a probe matches nothing: keys are never negative."""
 
@@ -76,7 +73,7 @@ def pack_side(packing: np.record, rows: int) -> bool:
     for number in range(packing.part_count):
         part = packing.parts[U64(number)]
         values = i64_at(part.column, rows)
-        base, last, place = part.kept_as.smallest, part.kept_as.largest, part.kept_as.place
+        base, last, place = part.stored_as.smallest, part.stored_as.largest, part.stored_as.place
         flip, lower, upper = part.sign >> 63, part.lower, part.upper
         first, end, sought = part.probed_as.smallest, part.probed_as.largest, part.probed_as.place
         least, most, outside = max(base, 1 - CALM), min(last, CALM - 1), 0
@@ -108,42 +105,3 @@ def pack_keys(words: NDArray[np.int64], lefts: int, rights: int) -> bool:
     """
     packings = packings_in(words)
     return bool(pack_side(packings[0], lefts) and pack_side(packings[1], rights))
-
-
-@kernel(
-    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, types.int64, I64, I64,
-    types.boolean, returns=types.int64,
-)  # fmt: skip
-def keep_between(
-    found: NDArray[np.uint32],
-    place: int,
-    counts: NDArray[np.int32],
-    begin: int,
-    end: int,
-    stored: NDArray[np.int64],
-    columns: int,
-    column: int,
-    lows: NDArray[np.int64],
-    highs: NDArray[np.int64],
-    between: bool,
-) -> int:
-    """Filter the rows that probes begin…end-1 found by one of the values beside them; return how many are left.
-
-    found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
-    updated; stored (rows * columns,) int64, rows a power of two: the row with position p is at ``p & (rows - 1)``,
-    and its value in that column is to lie `between` lows…highs, (n,) int64, of the probe, or not. O(found).
-    """
-    mask, take, at, total = stored.size // columns - 1, place, place, place
-    for i in range(begin, end):
-        total += counts[U64(i)]
-    for i in range(begin, end):
-        low, high, start = lows[U64(i)], highs[U64(i)], at
-        for _ in range(counts[U64(i)]):
-            prefetch(stored, (int(found[U64(min(take + AHEAD, total - 1))]) & mask) * columns)
-            position = found[U64(take)]
-            key = stored[U64((int(position) & mask) * columns + column)]
-            found[U64(at)] = position
-            at += ((low <= key) & (key <= high)) == between
-            take += 1
-        counts[U64(i)] = at - start
-    return at - place

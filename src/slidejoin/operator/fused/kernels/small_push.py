@@ -56,8 +56,8 @@ SIDE = record(
         "seen",  # how many rows came before them
         "first",  # address of the record of the first row
         "stride",  # bytes from one record to the next
-        "kept",  # columns of a record
-        ("ring", ARRAY),  # ring of addresses in which records are found, see `gather_rows`
+        "columns",  # of a record
+        ("ring", ARRAY),  # ring of addresses by which records are located, see `gather_rows`
         "shift",  # by how much ordinals are shifted for it
         "taken",  # columns that are taken out for the pairs
         ("held", HELD, MOST_COLUMNS),
@@ -85,10 +85,10 @@ rise, merge_ranks = RISE[np.dtype(np.int64)], MERGE_RANKS[np.dtype(np.int64)]
 
 
 @inlined
-def _keep(side: np.record) -> None:
+def _store(side: np.record) -> None:
     """Copy the columns of one side's rows into their records."""
     rows, first, stride = side.rows, side.first, side.stride
-    for column in range(side.kept):
+    for column in range(side.columns):
         held = side.held[U64(column)]
         source, target, width = held.values, first + held.offset, held.width
         for n in range(rows):
@@ -164,8 +164,8 @@ def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None
     work, small = works_in(words)[0], smalls_in(small_words)[0]
     own, other = small.sides[LEFT], small.sides[RIGHT]
     lefts, rights = own.rows, other.rows
-    _keep(own)
-    _keep(other)
+    _store(own)
+    _store(other)
     _look_at(work.roles[LEFT], own, other.seen)
     _look_at(work.roles[RIGHT], other, own.seen)
     left, right = i64_at(small.left_out, small.places), i64_at(small.right_out, small.places)

@@ -20,10 +20,15 @@ from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now
 from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, record, records_in, u32_in, u64_in
 from slidejoin.jit.vectors.memory import flags_at, i32_at, i64_at, i64_table_at, u32_at
-from slidejoin.operator.fused.kernels.packing import keep_between
-from slidejoin.operator.ingest.kernels.clocks import keep_in_scope
-from slidejoin.operator.kernels.conditions import COLUMN, SIDE_WORDS, find_held, keep_held
-from slidejoin.operator.kernels.matched import mark_found, mark_probes
+from slidejoin.operator.kernels.conditions import COLUMN, SIDE_WORDS, BoundCode, hold_matches
+from slidejoin.operator.kernels.matched import Marks, mark_matches, mark_probes
+from slidejoin.operator.kernels.probe_matches import (
+    ProbeMatches,
+    StoredValues,
+    keep_between,
+    keep_flagged,
+    keep_in_scope,
+)
 from slidejoin.plan.kernels.closing import SHIFTS, find_ranges
 from slidejoin.predicate.kernels.instructions import CONSTANT, INSTRUCTION
 
@@ -56,7 +61,7 @@ STRETCHES = 4
 INSERT, PROBE, WRITE, MARK, PARTS = 0, 2, 2 + 2 * STRETCHES, 2 + 3 * STRETCHES, 4 + 3 * STRETCHES
 """Parts of the work: insert the rows that the left probes meet, and those that the right ones do; probe with the left
 rows of the first stretch, its right ones, those of the second; write the pairs of each stretch; mark the left rows that
-are in pairs, and the right ones, where that is asked."""
+are in pairs, and the right ones, where that is wanted."""
 
 LINE = 8
 """Words of a cache line."""
@@ -79,13 +84,13 @@ ROLE = record(
         ("probes", ARRAY),  # keys of the probes
         "rank",  # address of their ranks
         "viewed",  # address of their view
-        ("matches", ARRAY),  # room for what they find
+        ("matches", ARRAY),  # room for their matches
         "counts",  # address of the room for their counts
         "ordinal",  # their first ordinal
         "floor",  # of the table
         "times",  # in a time window, address of the probes' times, otherwise 0
         "time_column",  # which value of each row `stored` is its time
-        ("stored", ARRAY),  # values of the stored rows, by which found rows are checked
+        ("stored", ARRAY),  # values of the stored rows, by which matches are checked
         "stored_columns",  # how many of each row
         "before",  # a probe sees rows from so many ticks before its own time
         "after",  # to so many ticks after it
@@ -93,7 +98,7 @@ ROLE = record(
         ("stops", WORD, STRETCHES + 1),  # with which probe each stretch begins, and where the last one ends
         ("beyond", WORD, STRETCHES + 1),  # where in `matches` each stretch begins, and where the last one ends
         ("done", WORD, STRETCHES),  # probes that each stretch has done
-        ("total", WORD, STRETCHES),  # what they found
+        ("total", WORD, STRETCHES),  # their matches
         "reach",  # how far keys may lie apart in the table
         "lower",  # address of the lower ends of the probes' ranges, 0 where these lie around the keys as the view says
         "upper",  # address of their upper ends, or 0
@@ -158,8 +163,8 @@ def _insert(side: np.record) -> None:
     keys, done = i64_in(side.keys), 0
     if keys.size > 0:
         slots, pool, state = u32_in(side.table.slots), u32_in(side.table.pool), i64_in(side.table.state)
-        kept = flags_at(side.eligible, keys.size if side.eligible != 0 else 0)
-        done = insert_cells(slots, pool, state, keys, kept, 0, side.first)
+        eligible = flags_at(side.eligible, keys.size if side.eligible != 0 else 0)
+        done = insert_cells(slots, pool, state, keys, eligible, 0, side.first)
     side.inserted = done
 
 
@@ -177,22 +182,21 @@ def _find_ranges(side: np.record, begin: int, end: int) -> None:
 
 
 @inlined
-def _keep_held(
-    work: np.record, role: int, counts: NDArray[np.int32], begin: int, end: int, place: int, total: int
-) -> int:
-    """Keep what the program holds for of what probes begin…end-1 found; return how much that is, -1 if it gives up."""
+def _keep_held(work: np.record, role: int, matches: ProbeMatches, total: int) -> int:
+    """Keep the matches that the program holds for, of so many; return how many remain, -1 if it gives up."""
     program, side = work.program, work.roles[U64(role)]
     if program.code.length < 0:
         return -1
-    found, flags = u32_at(side.matches.address + 4 * place, total), np.empty(total, np.bool_)
-    fits = find_held(
+    flags = np.empty(total, np.bool_)
+    code = BoundCode(
         i64_table_at(program.code.address, program.code.length, INSTRUCTION),
         i64_table_at(program.constants.address, program.constants.length, CONSTANT),
         i64_table_at(program.columns.address, program.columns.length, COLUMN),
-        i64_table_at(program.sides, 2, SIDE_WORDS), program.registers,
-        found, counts, begin, end, 0, side.ordinal, side.floor, role, flags,
-    )  # fmt: skip
-    return keep_held(found, counts, begin, end, 0, flags) if fits else -1
+        i64_table_at(program.sides, 2, SIDE_WORDS),
+        program.registers,
+    )
+    fits = hold_matches(code, matches, side.ordinal, side.floor, role, flags)
+    return keep_flagged(matches, flags) if fits else -1
 
 
 @inlined
@@ -209,30 +213,32 @@ def _probe(work: np.record, role: int, stretch: int) -> None:
             lower = upper = side.probes.address
         _find_ranges(side, begin, end)
         lo, hi = i64_at(lower, count), i64_at(upper, count)
-        found, counts = u32_in(side.matches), i32_at(side.counts, count)
+        positions, counts = u32_in(side.matches), i32_at(side.counts, count)
         whole = side.checked_low != 0 or side.wide != 0
         programmed = work.program.code.length != 0
         checked = whole or programmed or side.further_low != 0
         if work.counting != 0 and side.times == 0 and not checked:
-            done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, 0, ENDLESS, counts)
+            done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, positions, 0, ENDLESS, counts)
         else:
             limit = side.beyond[U64(stretch + 1)] - MARGIN
-            done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, found, place, limit, counts)
+            done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, positions, place, limit, counts)
             last -= place
-            stored, columns, between = i64_in(side.stored), side.stored_columns, True
+            matches = ProbeMatches(positions, counts, begin, done, place)
+            stored = StoredValues(i64_in(side.stored), side.stored_columns)
             if last > 0 and whole:
                 if side.checked_low != 0:
                     lo, hi = i64_at(side.checked_low, count), i64_at(side.checked_high, count)
-                last = keep_between(found, place, counts, begin, done, stored, columns, columns - 1, lo, hi, between)
+                last = keep_between(matches, stored, stored.columns - 1, lo, hi, True)  # noqa: FBT003 - a kernel's
             if last > 0 and side.further_low != 0:
                 lo, hi = i64_at(side.further_low, count), i64_at(side.further_high, count)
-                between, column = side.further_between != 0, side.further_column
-                last = keep_between(found, place, counts, begin, done, stored, columns, column, lo, hi, between)
+                last = keep_between(matches, stored, side.further_column, lo, hi, side.further_between != 0)
             if last > 0 and side.times != 0:
-                times, before, after, column = i64_at(side.times, count), side.before, side.after, side.time_column
-                last = keep_in_scope(found, place, counts, begin, done, stored, columns, column, times, before, after)
+                times = i64_at(side.times, count)
+                last = keep_in_scope(matches, stored, side.time_column, times, side.before, side.after)
             if last > 0 and programmed:
-                last = _keep_held(work, role, counts, begin, done, place, last)
+                # Its flags are for the places of this stretch alone.
+                own = u32_at(side.matches.address + 4 * place, last)
+                last = _keep_held(work, role, ProbeMatches(own, counts, begin, done, 0), last)
                 if last < 0:
                     work.gave_up, done, last = 1, begin, 0
     side.done[U64(stretch)], side.total[U64(stretch)] = done - begin, last
@@ -251,7 +257,7 @@ def _write(work: np.record, stretch: int) -> None:
         matches, is_left = i64_at(work.left_out, lefts + rights), flags_at(work.right_out, lefts + rights)
         weave_counts(left_rank, left_counts, right_rank, right_counts, i, j, i_end, j_end, matches, is_left)
         return
-    left_found, right_found = u32_in(own.matches), u32_in(other.matches)
+    left_positions, right_positions = u32_in(own.matches), u32_in(other.matches)
     left, right = i64_at(work.left_out, places), i64_at(work.right_out, places)
     at = 0
     for before in range(stretch):
@@ -261,8 +267,8 @@ def _write(work: np.record, stretch: int) -> None:
     # Either both roles at once, or the left one up to the middle and then the right one.
     for turn in range(2 if aside else 1):
         weave(
-            left_rank, left_counts, left_found, own.ordinal, own.floor,
-            right_rank, right_counts, right_found, other.ordinal, other.floor,
+            left_rank, left_counts, left_positions, own.ordinal, own.floor,
+            right_rank, right_counts, right_positions, other.ordinal, other.floor,
             i_end if turn else i, j_end if aside and not turn else j,
             own.beyond[U64(stretch)], other.beyond[U64(stretch)], i_end, j_end,
             left, right, middle if turn else at, middle if aside and not turn else end,
@@ -271,15 +277,15 @@ def _write(work: np.record, stretch: int) -> None:
 
 @inlined
 def _mark(side: np.record, other: np.record) -> None:
-    """Mark the rows of a role that found others, and the stored rows of that side, which the other role found."""
+    """Mark the rows of a role that have matches, and the stored rows of that side, which the other role matched."""
     if side.blocks.length == 0:
         return
-    marks, blocks, first = u64_in(side.marks), i64_in(side.blocks), side.first_block
-    mark_probes(marks, blocks, first, i32_at(side.counts, side.probes.length), side.ordinal)
-    found = u32_in(other.matches)
+    marks = Marks(u64_in(side.marks), i64_in(side.blocks), side.first_block)
+    mark_probes(marks, i32_at(side.counts, side.probes.length), side.ordinal)
+    positions = u32_in(other.matches)
     for stretch in range(STRETCHES):
         begin = other.beyond[U64(stretch)]
-        mark_found(marks, blocks, first, found, begin, begin + other.total[U64(stretch)], other.floor)
+        mark_matches(marks, positions, begin, begin + other.total[U64(stretch)], other.floor)
 
 
 @kernel(OUT_I64, types.int64)

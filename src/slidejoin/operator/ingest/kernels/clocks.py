@@ -1,4 +1,4 @@
-"""Event times of a push: late rows, watermarks and departures, and the rows found in the scope of each probe."""
+"""Event times of a push: late rows, watermarks and departures."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_FLAGS, OUT_I32, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
+from slidejoin.jit.compiling import I64, OUT_FLAGS, OUT_I64, U64, inlined, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["keep_in_scope", "rank_ages", "run_clocks", "watch_clocks"]
+__all__ = ["rank_ages", "run_clocks", "watch_clocks"]
 
-AHEAD = 16
-EARLIEST, LATEST = np.int64(-(1 << 63)), (1 << 63) - 1
+EARLIEST = np.int64(-(1 << 63))
 
 SIGN = np.uint64(1 << 63)
 """With this bit turned signed numbers are unsigned ones in the same order."""
@@ -36,7 +35,7 @@ def run_clocks(
 
     left and right (n,) int64 event times in ticks, in the order of their ranks (n,) int64, together 0, 1, 2, …;
     lateness in ticks; clocks (2,) int64 the largest event time of each side before, EARLIEST for none, and
-    after the push. late_left and late_right (n,) bool, or (0,) if nobody asks which. O(rows), without a branch that
+    after the push. late_left and late_right (n,) bool, or (0,) to count them only. O(rows), without a branch that
     depends on which side comes next.
     """
     lefts, rights = _newest(left, clocks[0]), _newest(right, clocks[1])
@@ -69,13 +68,13 @@ def _ahead(low: Any, time: Any) -> Any:  # noqa: ANN401 - int64
 @inlined
 def _newest(times: Any, before: Any) -> Any:  # noqa: ANN401 - an array, int64
     """Return the largest of what was `before` and the first 0, 1, 2, … times."""
-    found = np.empty(times.size + 1, np.int64)
+    largest = np.empty(times.size + 1, np.int64)
     newest = before
     for i in range(times.size):
-        found[U64(i)] = newest
+        largest[U64(i)] = newest
         newest = max(newest, times[U64(i)])
-    found[U64(times.size)] = newest
-    return found
+    largest[U64(times.size)] = newest
+    return largest
 
 
 @kernel(I64, I64, I64, I64, OUT_I64, OUT_I64)
@@ -126,46 +125,3 @@ def rank_ages(marks: NDArray[np.int64], ages: NDArray[np.int64], ranks: NDArray[
         while at < count and marks[U64(at)] <= age:
             at += 1
         ranks[U64(n)] = at
-
-
-@kernel(
-    OUT_U32, types.int64, OUT_I32, types.int64, types.int64, I64, types.int64, types.int64, I64, types.int64,
-    types.int64, returns=types.int64,
-)  # fmt: skip
-def keep_in_scope(
-    found: NDArray[np.uint32],
-    place: int,
-    counts: NDArray[np.int32],
-    begin: int,
-    end: int,
-    stored: NDArray[np.int64],
-    columns: int,
-    column: int,
-    times: NDArray[np.int64],
-    before: int,
-    after: int,
-) -> int:
-    """Filter the rows that probes begin…end-1 found by event time; return how many are in scope.
-
-    found (places,) uint32 positions, one probe after the other from `place` on, are compacted; counts (n,) int32 are
-    updated; stored (rows * columns,) int64, rows a power of two: the row with position p is at ``p & (rows - 1)``,
-    and has its event time in that column; times (n,) int64 of the probes, which see rows from `before` ticks earlier to
-    `after` ticks later. O(found).
-    """
-    mask, take, at, total = stored.size // columns - 1, place, place, place
-    for i in range(begin, end):
-        total += counts[U64(i)]
-    earliest, latest = EARLIEST + before, LATEST - after
-    for i in range(begin, end):
-        low = max(times[U64(i)], earliest) - before
-        high = min(times[U64(i)], latest) + after
-        start = at
-        for _ in range(counts[U64(i)]):
-            prefetch(stored, (int(found[U64(min(take + AHEAD, total - 1))]) & mask) * columns)
-            position = found[U64(take)]
-            time = stored[U64((int(position) & mask) * columns + column)]
-            found[U64(at)] = position
-            at += (low <= time) & (time <= high)
-            take += 1
-        counts[U64(i)] = at - start
-    return at - place

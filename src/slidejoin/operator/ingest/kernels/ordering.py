@@ -70,7 +70,7 @@ def _merger(kind: Any) -> Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64
                 cut = middle + 1
             else:
                 high = middle
-        # Both halves from both ends at once: each step waits for the one before it, so four chains take the time of
+        # Both parts from both ends at once: each step waits for the one before it, so four chains take the time of
         # one. Both ranks are written and one of them stays: so there is no branch, which random alternation would
         # mispredict.
         i, j, p, q = np.int64(0), np.int64(0), half - 1, cut - 1

@@ -2,7 +2,7 @@
 
 A block of rows at a time probes one stream after the other, so what a step finds is still in the caches when it probes
 the next one: (1) the keys of the wide rows are read from the records of the stream that has them; (2) the table of the
-stored stream is probed, and in a time window what was found is checked by event times; (3) the wide rows become wider.
+stored stream is probed, and in a time window matches are checked by event times; (3) the wide rows become wider.
 The parameters of all steps are in one record of addresses and numbers, the *work* of a stretch, so a thread needs no
 interpreter for them.
 """
@@ -33,9 +33,9 @@ from slidejoin.jit.vectors.memory import (
     u32_at,
 )
 from slidejoin.jit.vectors.shifting import OPEN_HIGH, OPEN_LOW
-from slidejoin.operator.fused.kernels.packing import keep_between
 from slidejoin.operator.fused.kernels.work import LINE, TABLE
-from slidejoin.operator.multiway.kernels.widening import rank_probes, widen_found
+from slidejoin.operator.kernels.probe_matches import ProbeMatches, StoredValues, keep_between
+from slidejoin.operator.multiway.kernels.widening import WideRows, rank_probes, widen_matches
 from slidejoin.plan.kernels.closing import NEAR
 
 if TYPE_CHECKING:
@@ -133,11 +133,11 @@ AHEAD = 16
 
 ENDLESS = 1 << 62
 LOW, HIGH, RANK, COUNTS = range(0, 4 * ROOM, ROOM)
-FOUND = COUNTS + ROOM // 2
-LEVELS = FOUND + ROOM + MARGIN
-"""Scratch memory, in words: the ends of the ranges of the wide rows of a step, their places, how much they find, what
-that is; and for each number of steps the rows before the next one: their producers, and line by line their event times,
-if there are any, and their ordinals."""
+POSITIONS = COUNTS + ROOM // 2
+LEVELS = POSITIONS + ROOM + MARGIN
+"""Scratch memory, in words: the ends of the ranges of the wide rows of a step, their places, how many matches they
+have, and their positions; and for each number of steps the rows before the next one: their producers, and line by line
+their event times, if there are any, and their ordinals."""
 
 NEWEST, UNTIL, TIME_LINES = range(3)
 """The lines of event times: the largest of a wide row, the smallest of its times plus lengths, and how many these are,
@@ -202,16 +202,15 @@ def _find_ranges(step: np.record, ordinals: NDArray[np.int64], lo: NDArray[np.in
 
 @inlined
 def _keep_in_scope(
-    step: np.record, values: NDArray[np.int64], counts: NDArray[np.int32], found: NDArray[np.uint32],
-    lo: NDArray[np.int64], hi: NDArray[np.int64],
-) -> int:  # fmt: skip
-    """Keep what wide rows found within their scope; return how much that is. lo and hi (n,) int64 are overwritten."""
-    length, n, between = step.length, lo.size, True
-    for i in range(n):
+    step: np.record, values: NDArray[np.int64], matches: ProbeMatches, lo: NDArray[np.int64], hi: NDArray[np.int64]
+) -> int:
+    """Keep the matches of wide rows within their scope; return how many remain. lo and hi (n,) int64 are scratch."""
+    length = step.length
+    for i in range(lo.size):
         lo[U64(i)], hi[U64(i)] = _earlier(values[U64(NEWEST), U64(i)], length), values[U64(UNTIL), U64(i)]
-    stored, columns, column = i64_in(step.stored), step.stored_columns, step.time_column
-    kept: int = keep_between(found, 0, counts, 0, n, stored, columns, column, lo, hi, between)
-    return kept
+    stored = StoredValues(i64_in(step.stored), step.stored_columns)
+    remaining: int = keep_between(matches, stored, step.time_column, lo, hi, True)  # noqa: FBT003 - a kernel's
+    return remaining
 
 
 @inlined
@@ -232,26 +231,27 @@ def _take_step(work: np.record, chain: np.record, number: int, n: int, counting:
     own, wider, timed = _level(scratch, number), _level(scratch, number + 1), int(work.timed)
     producers, values = i64_at(own, n), i64_table_at(own + 8 * ROOM, timed + number + 1, n)
     lo, hi, rank = i64_at(scratch + 8 * LOW, n), i64_at(scratch + 8 * HIGH, n), i64_at(scratch + 8 * RANK, n)
-    counts, found = i32_at(scratch + 8 * COUNTS, n), u32_at(scratch + 8 * FOUND, 2 * (ROOM + MARGIN))
+    counts, positions = i32_at(scratch + 8 * COUNTS, n), u32_at(scratch + 8 * POSITIONS, 2 * (ROOM + MARGIN))
     if not _find_ranges(step, values[timed + step.owner], lo, hi):
         return TOO_FAR
     rank_probes(i64_in(step.seen), i64_in(chain.ranks), producers, step.arrived, rank)
     slots, pool, state = u32_in(step.table.slots), u32_in(step.table.pool), i64_in(step.table.state)
     view = i64_at(place_of(step.viewed), VIEW)
     if counting != 0 and timed == 0:
-        count_cells(slots, pool, state, lo, hi, rank, view, 0, n, found, 0, ENDLESS, counts)
+        count_cells(slots, pool, state, lo, hi, rank, view, 0, n, positions, 0, ENDLESS, counts)
         total = 0
         for i in range(n):
             total += counts[U64(i)]
     else:
-        done, total = find_cells(slots, pool, state, lo, hi, rank, view, 0, n, found, 0, ROOM, counts)
+        done, total = find_cells(slots, pool, state, lo, hi, rank, view, 0, n, positions, 0, ROOM, counts)
         if done < n:
             return TOO_DENSE
         if timed != 0 and total > 0:
-            total = _keep_in_scope(step, values, counts, found, lo, hi)
+            total = _keep_in_scope(step, values, ProbeMatches(positions, counts, 0, n, 0), lo, hi)
         if counting == 0:
             widest = i64_table_at(wider + 8 * ROOM, timed + number + 2, total)
-            widen_found(producers, values, counts, found, int(state[FLOOR]), 0, n, i64_at(wider, total), widest)
+            matches, room = ProbeMatches(positions, counts, 0, n, 0), WideRows(i64_at(wider, total), widest)
+            widen_matches(WideRows(producers, values), matches, int(state[FLOOR]), room)
             if timed != 0:
                 _take_times(step, widest)
     step.block_probed, step.block_matched = n, total
@@ -276,7 +276,7 @@ def _put(work: np.record, chain: np.record, n: int, at: int) -> None:
 
 @inlined
 def _add(work: np.record, chain: np.record, n: int) -> None:
-    """Add what the wide rows of a block have found in the last step to the numbers of their producers."""
+    """Add what the wide rows of a block have matched in the last step to the numbers of their producers."""
     producers, ranks = i64_at(_level(work.scratch, chain.step_count - 1), n), i64_in(chain.ranks)
     counts, matches = i32_at(work.scratch + 8 * COUNTS, n), i64_at(work.out, work.places)
     for i in range(n):

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, OUT_I64_2D, U32, U64, kernel
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.vectors import LOW_32
+from slidejoin.operator.kernels.probe_matches import PROBE_MATCHES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["count_before", "rank_probes", "widen_found", "widen_pairs"]
+    from slidejoin.operator.kernels.probe_matches import ProbeMatches
+
+__all__ = ["WideRows", "count_before", "rank_probes", "widen_matches", "widen_pairs"]
 
 U32_OF = np.uint32
+
+
+class WideRows(NamedTuple):
+    """The rows of the streams that are bound so far.
+
+    Attributes
+    ----------
+    producers : (n,) int64
+        Of each the row that arrived and produces it, ascending.
+    values : (lines, n) int64
+        Their event times, in a time window, and ordinals: see `operator.multiway.partial`.
+    """
+
+    producers: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+
+WIDE_ROWS, WIDER_ROWS = group(WideRows, I64, I64_2D), group(WideRows, OUT_I64, OUT_I64_2D)
 
 
 @kernel(I64, types.int64, OUT_I64)
@@ -59,63 +81,46 @@ def rank_probes(
         out[U64(i)] = before[U64(ranks[U64(producers[U64(i)])])] - arrived + i
 
 
-@kernel(I64, I64_2D, I32, U32, types.int64, types.int64, types.int64, OUT_I64, OUT_I64_2D)
-def widen_found(
-    producers: NDArray[np.int64],
-    values: NDArray[np.int64],
-    counts: NDArray[np.int32],
-    found: NDArray[np.uint32],
-    base: int,
-    first: int,
-    last: int,
-    wider_producers: NDArray[np.int64],
-    wider: NDArray[np.int64],
-) -> None:
-    """Write the wider rows that wide rows first…last-1 become with the stored rows that they found.
+@kernel(WIDE_ROWS, PROBE_MATCHES, types.int64, WIDER_ROWS)
+def widen_matches(wide: WideRows, matches: ProbeMatches, base: int, wider: WideRows) -> None:
+    """Write the wider rows that wide rows become with the stored rows that they match.
 
-    producers (n,) int64 and values (lines, n) int64 of the wide rows; counts (n,) int32 and found (places,) uint32
-    positions, one wide row after the other; positions count from base + 1. wider_producers (k,) int64, wider
-    (lines + 1, k) int64, whose last line are the stored rows' ordinals. O(n + k · lines).
+    The probes are places of wide rows; positions count from base + 1. `wider` has a line more, with the ordinals of the
+    stored rows. O(n + matches · lines).
 
-    Two places are written for a wide row that found up to two, and overwritten by the next ones: how many a row found
+    Two places are written for a wide row with up to two matches, and overwritten by the next ones: how many a row has
     is hard to foresee, and a wrong guess of the processor takes longer than to write both.
     """
-    lines, at, total = values.shape[0], 0, wider_producers.size
-    lowest = U32_OF((base + 1) & LOW_32)
-    for i in range(first, last):
+    producers, values, out, lowest = wide.producers, wide.values, wider.values, U32_OF((base + 1) & LOW_32)
+    positions, counts = matches.positions[matches.place :], matches.counts
+    lines, at, total = values.shape[0], 0, wider.producers.size
+    for i in range(matches.begin, matches.end):
         if counts[U64(i)] <= 2 and at + 2 <= total:  # noqa: PLR2004 - see above
-            wider_producers[U64(at)] = wider_producers[U64(at + 1)] = producers[U64(i)]
+            wider.producers[U64(at)] = wider.producers[U64(at + 1)] = producers[U64(i)]
             for line in range(lines):
-                wider[U64(line), U64(at)] = wider[U64(line), U64(at + 1)] = values[U64(line), U64(i)]
-            wider[U64(lines), U64(at)] = base + ((int(found[U64(at)]) - int(lowest)) & LOW_32)
-            wider[U64(lines), U64(at + 1)] = base + ((int(found[U64(at + 1)]) - int(lowest)) & LOW_32)
+                out[U64(line), U64(at)] = out[U64(line), U64(at + 1)] = values[U64(line), U64(i)]
+            out[U64(lines), U64(at)] = base + ((int(positions[U64(at)]) - int(lowest)) & LOW_32)
+            out[U64(lines), U64(at + 1)] = base + ((int(positions[U64(at + 1)]) - int(lowest)) & LOW_32)
             at += counts[U64(i)]
             continue
         for _ in range(counts[U64(i)]):
-            wider_producers[U64(at)] = producers[U64(i)]
+            wider.producers[U64(at)] = producers[U64(i)]
             for line in range(lines):
-                wider[U64(line), U64(at)] = values[U64(line), U64(i)]
-            wider[U64(lines), U64(at)] = base + ((int(found[U64(at)]) - int(lowest)) & LOW_32)
+                out[U64(line), U64(at)] = values[U64(line), U64(i)]
+            out[U64(lines), U64(at)] = base + ((int(positions[U64(at)]) - int(lowest)) & LOW_32)
             at += 1
 
 
-@kernel(I64, I64_2D, I64, I64, OUT_I64, OUT_I64_2D)
-def widen_pairs(
-    producers: NDArray[np.int64],
-    values: NDArray[np.int64],
-    places: NDArray[np.int64],
-    stored: NDArray[np.int64],
-    wider_producers: NDArray[np.int64],
-    wider: NDArray[np.int64],
-) -> None:
+@kernel(WIDE_ROWS, I64, I64, WIDER_ROWS)
+def widen_pairs(wide: WideRows, places: NDArray[np.int64], stored: NDArray[np.int64], wider: WideRows) -> None:
     """Write the wider rows of pairs: wide row ``places[j]`` with the stored row of ordinal ``stored[j]``, both (k,).
 
-    The others as of `widen_found`. O(k · lines).
+    The others as of `widen_matches`. O(k · lines).
     """
-    lines = values.shape[0]
+    lines = wide.values.shape[0]
     for j in range(places.size):
         i = U64(places[U64(j)])
-        wider_producers[U64(j)] = producers[i]
+        wider.producers[U64(j)] = wide.producers[i]
         for line in range(lines):
-            wider[U64(line), U64(j)] = values[U64(line), i]
-        wider[U64(lines), U64(j)] = stored[U64(j)]
+            wider.values[U64(line), U64(j)] = wide.values[U64(line), i]
+        wider.values[U64(lines), U64(j)] = stored[U64(j)]

@@ -6,20 +6,22 @@ and each probe looks once: this is the merge of a sort-merge join by value, with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from slidejoin.index.cells.kernels.placing import GOLDEN, bucket_of
-from slidejoin.jit.compiling import FLAGS, I64, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
+from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
+from slidejoin.jit.groups import group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
     "ALL_FOUND", "BEGIN", "DISORDERED", "END", "KEY", "LARGEST", "LOG", "NOBODY", "NO_ROOM", "ORDINAL", "QUEUED",
-    "SLOT", "STATE", "TOGETHER", "UNKNOWN", "USED", "VALUE", "find_latest", "keep_slots", "queue_rows",
+    "SLOT", "STATE", "TOGETHER", "UNKNOWN", "USED", "VALUE", "LatestProbes", "LatestTable", "find_latest", "keep_slots",
+    "queue_rows",
 ]  # fmt: skip
 
 KEY, VALUE, ORDINAL = range(3)
@@ -50,6 +52,51 @@ TOGETHER, LOG = 32, 3
 """How many probes are answered together, and rows entered ahead for them; columns of what these rows replaced."""
 
 
+class LatestTable(NamedTuple):
+    """The latest row of each key, and the rows that wait.
+
+    Attributes
+    ----------
+    slots : (s, SLOT) int64
+        s is a power of two.
+    queue : (m, QUEUED) int64
+        A ring whose length is a power of two.
+    state : (STATE,) int64
+    log : (TOGETHER, LOG) int64
+        Memory for what rows of the table were replaced: slot, value, ordinal.
+    """
+
+    slots: NDArray[np.int64]
+    queue: NDArray[np.int64]
+    state: NDArray[np.int64]
+    log: NDArray[np.int64]
+
+
+class LatestProbes(NamedTuple):
+    """What probes look for, (n,) int64 each.
+
+    Attributes
+    ----------
+    keys, lasts
+        The key of each, twice; one whose last key is below the first one has none.
+    lows, highs
+        The smallest and the largest value that a row may have; probes are best in the order of the largest.
+    since, until
+        A probe sees the ordinals ``since <= o < until``.
+    """
+
+    keys: NDArray[np.int64]
+    lasts: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
+    since: NDArray[np.int64]
+    until: NDArray[np.int64]
+
+
+LATEST_TABLE = group(LatestTable, OUT_I64_2D, OUT_I64_2D, OUT_I64, OUT_I64_2D)
+LATEST_PROBES = group(LatestProbes, I64, I64, I64, I64, I64, I64)
+
+
 @inlined
 def first_slot(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
     """Return the slot that the hash of a key names. Codes of texts and other keys in a row hardly meet in one."""
@@ -70,21 +117,20 @@ def slot_of(slots: Any, key: Any) -> Any:  # noqa: ANN401 - an array, int64
 def queue_rows(
     keys: NDArray[np.int64],
     values: NDArray[np.int64],
-    kept: NDArray[np.bool_],
+    eligible: NDArray[np.bool_],
     first: int,
     queue: NDArray[np.int64],
     state: NDArray[np.int64],
 ) -> int:
     """Append rows to the queue, and return the smallest value of those that came behind larger ones.
 
-    That is the largest int64 if none did. keys and values (n,) int64; kept (n,) bool says which rows count, all if it
-    is empty; `first` is the ordinal of the first one; queue (m, QUEUED) int64 with room for all, a ring whose length is
-    a power of two. O(n).
+    That is the largest int64 if none did. keys and values (n,) int64; eligible (n,) bool says which rows count, all
+    if it is empty; `first` is the ordinal of the first one. The queue has room for all. O(n).
     """
     end, largest, lowest = state[U64(END)], state[U64(LARGEST)], np.int64(np.iinfo(np.int64).max)
     turn = np.int64(queue.shape[0] - 1)
     for row in range(keys.size):
-        if kept.size > 0 and not kept[U64(row)]:
+        if eligible.size > 0 and not eligible[U64(row)]:
             continue
         value = values[U64(row)]
         place = U64(end & turn)
@@ -147,48 +193,20 @@ def before_them(log: Any, replaced: Any, slot: Any, high: Any, last: Any, value:
     return last, value
 
 
-@kernel(
-    OUT_I64_2D, I64_2D, OUT_I64, I64, I64, I64, I64, I64, I64, types.int64, OUT_I64_2D, OUT_I64, OUT_I64,
-    returns=types.int64,
-)  # fmt: skip
+@kernel(LATEST_TABLE, LATEST_PROBES, types.int64, OUT_I64, OUT_I64, returns=types.int64)
 def find_latest(
-    slots: NDArray[np.int64],
-    queue: NDArray[np.int64],
-    state: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    last_keys: NDArray[np.int64],
-    lows: NDArray[np.int64],
-    highs: NDArray[np.int64],
-    since: NDArray[np.int64],
-    until: NDArray[np.int64],
-    start: int,
-    log: NDArray[np.int64],
-    found: NDArray[np.int64],
-    status: NDArray[np.int64],
+    table: LatestTable, probes: LatestProbes, start: int, latest: NDArray[np.int64], status: NDArray[np.int64]
 ) -> int:
     """Find for each probe the last row of its key with a value up to its end, and put rows into the table on the way.
 
     Parameters
     ----------
-    slots : (s, SLOT) int64
-        The table; s is a power of two.
-    queue : (m, QUEUED) int64
-        As in `queue_rows`.
-    state : (STATE,) int64
-    keys, last_keys : (n,) int64
-        The key of each probe, twice; a probe whose last key is below the first one has none.
-    lows, highs : (n,) int64
-        The smallest and the largest value that a row may have; probes are best in the order of the largest.
-    since, until : (n,) int64
-        A probe sees the ordinals ``since <= o < until``.
     start : int
-        The first probe that is asked.
-    log : (TOGETHER, LOG) int64
-        Memory for what rows of the table were replaced: slot, value, ordinal.
-    found : (n,) int64
-        The ordinal of the row of each probe, `NOBODY` if it has none.
+        The first probe that is answered.
+    latest : (n,) int64
+        Written: the ordinal of the row of each probe, `NOBODY` if it has none.
     status : (1,) int64
-        See `ALL_FOUND`.
+        Written, see `ALL_FOUND`.
 
     Returns the first probe that is not answered. Of rows of one value the one with the
     highest ordinal is the last one. Expected O(n + rows that are put into the table).
@@ -197,12 +215,15 @@ def find_latest(
     probe comes next cannot be foreseen, and half of the processor's guesses would be wrong. For a probe that must not
     see the row of its key yet, what rows replaced is looked through backwards.
     """
+    slots, queue, state, log = table.slots, table.queue, table.state, table.log
+    keys, last_keys, lows, highs = probes.keys, probes.lasts, probes.lows, probes.highs
+    since, until = probes.since, probes.until
     turn, never = np.int64(queue.shape[0] - 1), np.int64(np.iinfo(np.int64).max)
-    probes, ended = np.int64(keys.size), np.int64(ALL_FOUND)
+    count, ended = np.int64(keys.size), np.int64(ALL_FOUND)
     begin, end, used = state[U64(BEGIN)], state[U64(END)], state[U64(USED)]
     disordered, at = state[U64(DISORDERED)], np.int64(start)
-    while at < probes and ended == ALL_FOUND:
-        stop = min(at + TOGETHER, probes)
+    while at < count and ended == ALL_FOUND:
+        stop = min(at + TOGETHER, count)
         begin, used, replaced, ended = enter_rows(
             slots, queue, begin, end, used, highs[U64(at)], highs[U64(stop - 1)], log
         )
@@ -214,14 +235,14 @@ def find_latest(
         while at < stop:
             i = U64(at)
             high, low = highs[i], lows[i]
-            found[i] = NOBODY
+            latest[i] = NOBODY
             if keys[i] > last_keys[i] or low > high:
                 at += 1
                 continue
             if waiting and high >= ready:
                 break
-            prefetch(slots, first_slot(slots, keys[U64(min(at + AHEAD, probes - 1))]) * SLOT)
-            prefetch(since, min(at + SOON, probes - 1))
+            prefetch(slots, first_slot(slots, keys[U64(min(at + AHEAD, count - 1))]) * SLOT)
+            prefetch(since, min(at + SOON, count - 1))
             slot = U64(slot_of(slots, keys[i]))
             last, value = slots[slot, U64(ORDINAL)], slots[slot, U64(VALUE)]
             if value > high and last != NOBODY:
@@ -233,13 +254,13 @@ def find_latest(
                     ended = np.int64(UNKNOWN)
                     break
                 if not gone and value >= low:
-                    found[i] = last
+                    latest[i] = last
             at += 1
     state[U64(BEGIN)], state[U64(USED)], status[U64(0)] = begin, used, ended
     return int(at)
 
 
-@kernel(I64_2D, types.int64, OUT_I64_2D, OUT_I64)
+@kernel(OUT_I64_2D, types.int64, OUT_I64_2D, OUT_I64)
 def keep_slots(slots: NDArray[np.int64], oldest: int, out: NDArray[np.int64], state: NDArray[np.int64]) -> None:
     """Put the rows of a table from that ordinal on into another, empty one: out (t, SLOT) int64. O(slots)."""
     used = np.int64(0)
