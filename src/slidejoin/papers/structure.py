@@ -7,7 +7,8 @@ stored by ordinal and checked on candidates, and the answer in two passes (`slid
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +19,11 @@ from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.papers.found_rows import FoundByPosition
 from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import Found
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
-__all__ = ["AT_FIRST", "Structure", "walk_groups"]
+__all__ = ["AT_FIRST", "Structure", "walk_groups", "words_of"]
 
 AT_FIRST = 1 << 10
 """Initial capacity of a structure in rows, if the window holds as many."""
@@ -204,3 +208,15 @@ def walk_groups(
     """Return what kernels take for a walk from probe `begin` on, see `Structure.walk`."""
     ranges = ProbeRanges(probes.lo, probes.hi, probes.seen_from, probes.seen_to)
     return ranges, WalkMatches(counts, ordinals, np.array([begin, 0]))
+
+
+def words_of(fields: Iterable[NDArray[Any] | int]) -> NDArray[np.int64]:
+    """Return the words of a record with these fields, in order; the caller keeps the arrays alive.
+
+    Examples
+    --------
+    >>> words_of([np.zeros(3), 7])[1:]
+    array([3, 7])
+    """
+    pairs = ((address_of(one), one.size) if isinstance(one, np.ndarray) else (one,) for one in fields)
+    return np.fromiter(chain.from_iterable(pairs), np.int64)

@@ -22,7 +22,7 @@ from slidejoin.papers.pim_tree.kernels.bplus_nodes import FREE, HEIGHT, HIGHEST,
 from slidejoin.papers.pim_tree.kernels.bplus_probing import read_leaves, scan_leaves, search_leaves
 from slidejoin.papers.pim_tree.kernels.bplus_tree import delete_entries, insert_entries
 from slidejoin.papers.pim_tree.options import BPlusTree
-from slidejoin.papers.structure import Structure, walk_groups
+from slidejoin.papers.structure import Structure, walk_groups, words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +100,8 @@ class MutableTree(SearchedTree):
     Attributes
     ----------
     nodes : Nodes
-        As kernels take them.
+    words : int64
+        The same as kernels take them.
     """
 
     def __init__(self, fan_out: int, rows: int, seconds: dict[str, float]) -> None:
@@ -142,12 +143,13 @@ class MutableTree(SearchedTree):
         free = np.concatenate([old.free[:known], fresh, np.zeros(nodes - known, np.int32)])
         old.state[FREE] = known + more
         self.nodes = Nodes(keys, values, children, sizes, following, before, free, state=old.state, fan_out=old.fan_out)
+        self.words = words_of(self.nodes)
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Insert the rows, with more nodes if the free ones may not suffice. O(n log(rows))."""
         start, done = perf_counter(), 0
         while True:
-            done = insert_entries(self.nodes, keys, ordinals, done)
+            done = insert_entries(self.words, keys, ordinals, done)
             if done == keys.size:
                 break
             self._more_nodes(self.nodes.sizes.size // 2 + SPARE_NODES)
@@ -157,13 +159,13 @@ class MutableTree(SearchedTree):
     def delete(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Delete rows that are here. O(n log(rows))."""
         start = perf_counter()
-        delete_entries(self.nodes, keys, ordinals)
+        delete_entries(self.words, keys, ordinals)
         self.rows -= keys.size
         self.seconds["delete"] += perf_counter() - start
 
     def _search(self, lo: NDArray[np.int64], first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         leaves, places = (np.empty((lo.shape[0], last - first), np.int64) for _ in range(2))
-        search_leaves(self.nodes, lo, first, last, leaves, places)
+        search_leaves(self.words, lo, first, last, leaves, places)
         return leaves, places
 
     def _scan(
@@ -174,7 +176,7 @@ class MutableTree(SearchedTree):
         last: int,
         matches: WalkMatches,
     ) -> None:
-        scan_leaves(self.nodes, *places, ranges, first, last, matches)
+        scan_leaves(self.words, *places, ranges, first, last, matches)
 
     def starts(self, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return leaf and place of the first entry with a key not below each bound, (k, n) int64 all."""
@@ -183,7 +185,7 @@ class MutableTree(SearchedTree):
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return keys and ordinals of all rows, in ascending order of both. O(rows)."""
         keys, values = (np.empty(self.rows, np.int64) for _ in range(2))
-        read_leaves(self.nodes, keys, values)
+        read_leaves(self.words, keys, values)
         return keys, values
 
     @property

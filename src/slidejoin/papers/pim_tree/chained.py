@@ -215,13 +215,13 @@ class ArchivedTree(SearchedTree):
     def _search(self, lo: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:
         places = np.empty((lo.shape[0], last - first), np.int64)
         for bounds, begun in zip(lo, places, strict=True):
-            find_places(self.tree.nodes, bounds, first, last, -1, begun, begun)
+            find_places(self.tree.words, bounds, first, last, -1, begun, begun)
         return places
 
     def _scan(
         self, places: NDArray[np.int64], ranges: ProbeRanges, first: int, last: int, matches: WalkMatches
     ) -> None:
-        scan_sorted(self.tree.nodes, places, ranges, first, last, matches)
+        scan_sorted(self.tree.words, places, ranges, first, last, matches)
 
 
 class ChainedCssTreeIndex(ChainedIndex):

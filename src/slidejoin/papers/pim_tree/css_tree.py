@@ -3,7 +3,7 @@
 A building block of other structures, not an index by itself. Build it from sorted keys with `CssTree.built`, or make
 an empty one of the right size, write keys and values into it, and then build the inner nodes with `CssTree.fill`, also
 part by part. From then on any number of threads may read it: `CssTree.places` finds where ranges begin, many at once.
-Other kernels take `nodes`, and use `kernels.css_tree`. Rows with equal keys stay in the order in which they were given.
+Other kernels take `words`, and use `kernels.css_tree`. Rows with equal keys stay in the order in which they were given.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.papers.pim_tree.kernels.css_tree import LANES, CssNodes, fill_inner, find_places
+from slidejoin.papers.structure import words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,12 +55,14 @@ class CssTree:
     Attributes
     ----------
     nodes : CssNodes
-        Rows and inner nodes, as kernels take them.
+        Rows and inner nodes.
+    words : int64
+        The same as kernels take them.
     keys, values : (size and `LANES` or more,) int64
         Ascending keys, padded behind the last, and the value of each.
     """
 
-    __slots__ = ("fan_out", "keys", "nodes", "size", "values")
+    __slots__ = ("fan_out", "keys", "nodes", "size", "values", "words")
 
     def __init__(
         self, size: int, fan_out: int, columns: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
@@ -71,6 +74,7 @@ class CssTree:
         inner[:] = FILLING
         self.keys[size : size + 2 * self.width] = FILLING
         self.nodes = CssNodes(self.keys, self.values, size, inner, starts, fan_out)
+        self.words = words_of(self.nodes)
 
     @classmethod
     def built(cls, keys: NDArray[np.int64], values: NDArray[np.int64], fan_out: int = FAN_OUT) -> CssTree:
@@ -108,7 +112,7 @@ class CssTree:
 
     def fill(self, first: int, last: int) -> None:
         """Fill the inner nodes from the leaves first…last-1; searches need all leaves to be done."""
-        fill_inner(self.nodes, first, last)
+        fill_inner(self.words, first, last)
 
     def places(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return for each bound, (n,) int64, the first place with a key >= it, `size` if there is none.
@@ -120,7 +124,7 @@ class CssTree:
         [1, 3, 4]
         """
         places = np.empty(bounds.size, np.int64)
-        find_places(self.nodes, bounds, 0, bounds.size, -1, places, places)
+        find_places(self.words, bounds, 0, bounds.size, -1, places, places)
         return places
 
 

@@ -60,7 +60,7 @@ class PIMTreeIndex(TwoStage):
         if self._threads == 1 or end - matches.done[0] < max(SMALLEST_SHARED, 2):
             return super()._walk(ranges, matches, end)
         return walk_together(
-            self._stable.nodes, self._active.depth, self._pool_words(), ranges, matches, end,
+            self._stable.words, self._active.depth, self._pool_words(), ranges, matches, end,
             threads=self._threads, task_size=self._task_size,
         )  # fmt: skip
 

@@ -5,7 +5,6 @@ IM-Tree has one (PIM-Tree, section 3.2), PIM-Tree one for each node of its immut
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from slidejoin.papers.pim_tree.css_tree import CssTree, nodes_of
 from slidejoin.papers.pim_tree.kernels.css_tree import LANES, find_nodes
 from slidejoin.papers.pim_tree.kernels.subindexes import FILLING, NOTHING, NodePool, insert_ascending, take_leaves
 from slidejoin.papers.pim_tree.tasks import SMALLEST_SHARED, run_together
-from slidejoin.runtime.array_pool import address_of
+from slidejoin.papers.structure import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +49,8 @@ class SubIndexes:
     rows : int
         How many are here.
     pool : NodePool
-        As kernels take them.
+    words : int64
+        The same as kernels take them.
     hung : CssTree
         The immutable tree whose inner nodes lead here.
     depth : int
@@ -71,6 +71,7 @@ class SubIndexes:
         if nodes < trees:
             self._make_nodes(trees - nodes + SPARE_NODES)
         self.pool = pool = self.pool._replace(roots=np.arange(trees), heights=np.zeros(trees, np.int64))
+        self.words = words_of(pool)
         pool.keys[: trees * pool.width] = FILLING
         pool.sizes[:trees] = 0
         pool.following[: trees - 1] = np.arange(1, trees)
@@ -86,21 +87,15 @@ class SubIndexes:
         )
         sizes, following = (np.concatenate([one, np.empty(more, np.int64)]) for one in (pool.sizes, pool.following))
         self.pool = pool._replace(keys=keys, values=values, sizes=sizes, following=following)
+        self.words = words_of(self.pool)
 
-    def words(self, stable: CssTree) -> list[int]:
-        """Return the words of a `HUNG_POOL`, in the order of its fields; searches pass through `stable`."""
-        pool, hung = self.pool, self.hung.nodes
-        places = [
-            (address_of(array), array.size)
-            for array in (
-                pool.keys, pool.values, pool.sizes, pool.following, pool.roots, pool.heights, self._ends, hung.inner,
-                hung.starts,
-            )
-        ]  # fmt: skip
-        return [
-            *chain(*places[:6]), pool.width, pool.fan_out, *places[6], self.hung is stable, *chain(*places[7:]),
-            max(self.depth, 0), hung.fan_out,
-        ]  # fmt: skip
+    def hung_words(self, stable: CssTree) -> NDArray[np.int64]:
+        """Return the words of a `HUNG_POOL`; searches pass through `stable`."""
+        hung = self.hung.nodes
+        places = words_of(
+            [self._ends, int(self.hung is stable), hung.inner, hung.starts, max(self.depth, 0), hung.fan_out]
+        )
+        return np.concatenate([self.words, places])
 
     @property
     def trees(self) -> int:
@@ -130,7 +125,7 @@ class SubIndexes:
         def part(thread: int) -> Callable[[], None]:
             def run() -> None:
                 begin, end, free = done[thread], cuts[thread + 1], self._free[thread]
-                done[thread] = insert_ascending(self.pool, free, keys, values, routes, begin, end)
+                done[thread] = insert_ascending(self.words, free, keys, values, routes, begin, end)
 
             return run
 
@@ -140,7 +135,7 @@ class SubIndexes:
             while at < end:
                 # The free nodes of the other threads may suffice.
                 most = int(np.argmax(self._free[:, 1] - self._free[:, 0]))
-                again = insert_ascending(self.pool, self._free[most], keys, values, routes, at, end)
+                again = insert_ascending(self.words, self._free[most], keys, values, routes, at, end)
                 if again == at:
                     nodes = self.pool.sizes.size
                     self._make_nodes(nodes // 2 + SPARE_NODES)
@@ -156,7 +151,7 @@ class SubIndexes:
         if self._moved == NOTHING:
             return True
         keys, values = np.empty((2, rows + self.fan_out), np.int64)
-        self._moved, taken = take_leaves(self.pool, self._moved, rows, keys, values)
+        self._moved, taken = take_leaves(self.words, self._moved, rows, keys, values)
         self.rows -= taken
         other.insert(keys[:taken], values[:taken])
         return self._moved == NOTHING

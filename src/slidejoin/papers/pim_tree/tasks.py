@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.papers.kernels.walking import ProbeRanges
-    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
 
 __all__ = ["SMALLEST_SHARED", "run_together", "walk_together"]
 
@@ -52,7 +51,7 @@ def run_together(tasks: list[Callable[[], None]]) -> None:
 
 
 def walk_together(
-    tree: CssNodes,
+    tree: NDArray[np.int64],
     depth: int,
     pools: NDArray[np.int64],
     ranges: ProbeRanges,

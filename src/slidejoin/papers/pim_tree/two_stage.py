@@ -100,12 +100,12 @@ class TwoStage(Structure):
     def _walk(self, ranges: ProbeRanges, matches: WalkMatches, end: int) -> NDArray[np.int64]:
         """Answer probes up to `end`; return what searches and scans took, (2,) int64 in nanoseconds."""
         spent = np.zeros(2, np.int64)
-        walk_both(self._stable.nodes, self._active.depth, self._pool_words(), ranges, end, matches, spent)
+        walk_both(self._stable.words, self._active.depth, self._pool_words(), ranges, end, matches, spent)
         return spent
 
     def _pool_words(self) -> NDArray[np.int64]:
         """Return the B+-trees, words of `HUNG_POOL`."""
-        return np.array([pool.words(self._stable) for pool in self._pools], np.int64).ravel()
+        return np.concatenate([pool.hung_words(self._stable) for pool in self._pools])
 
     def _spent(self, step: str, start: float) -> None:
         with self._lock:
@@ -183,7 +183,7 @@ class Merging:
         made = self.made
         if made is None:
             merge_some(
-                self.stable.nodes, self.frozen.pool, self._floor, steps, *self._into, state=self._state,
+                self.stable.words, self.frozen.words, self._floor, steps, *self._into, state=self._state,
             )  # fmt: skip
             if self._state[LEAF] != NOTHING or self._state[PLACE] < self.stable.size:
                 return False

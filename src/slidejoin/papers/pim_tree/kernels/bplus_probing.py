@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64_2D, OUT_I64, OUT_I64_2D, U64, kernel, prefetch
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, kernel, prefetch
 from slidejoin.jit.vectors.vectors import borrowed
 from slidejoin.papers.kernels.walking import MATCHES, RANGES
 from slidejoin.papers.pim_tree.kernels.bplus_nodes import (
     HEIGHT,
-    NODES,
     NOTHING,
     ROOT,
     TOGETHER,
-    borrowed_nodes,
     descend_together,
+    nodes_in,
     place_in_node,
 )
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
-    from slidejoin.papers.pim_tree.kernels.bplus_nodes import Nodes
 
 __all__ = ["read_leaves", "scan_leaves", "search_leaves"]
 
@@ -33,9 +31,9 @@ AHEAD = 8
 """Prefetch distance, in probes, of the first ordinals of a range."""
 
 
-@kernel(NODES, I64_2D, types.int64, types.int64, OUT_I64_2D, OUT_I64_2D)
+@kernel(I64, I64_2D, types.int64, types.int64, OUT_I64_2D, OUT_I64_2D)
 def search_leaves(
-    nodes: Nodes,
+    tree: NDArray[np.int64],
     lo: NDArray[np.int64],
     begin: int,
     end: int,
@@ -44,10 +42,10 @@ def search_leaves(
 ) -> None:
     """Find the first entry with a key not below each of the ranges of probes begin…end-1, `lo` (k, n) int64.
 
-    `leaves` and `places` (k, end - begin or more) int64 take the leaf that it is in, or `NOTHING`, and its place in the
-    arrays. O(k (end - begin) log(rows)).
+    `tree` are the words of its nodes. `leaves` and `places` (k, end - begin or more) int64 take the leaf that it is in,
+    or `NOTHING`, and its place in the arrays. O(k (end - begin) log(rows)).
     """
-    own = borrowed_nodes(nodes)
+    own = nodes_in(tree)
     # Ordinals are 0 and more: this comes before every row with that key.
     memory: Any = np.full(2 * TOGETHER, -1, np.int64)
     reached: Any = borrowed(memory[TOGETHER:])
@@ -69,9 +67,9 @@ def search_leaves(
     memory[0] = 0  # `borrowed` does not hold it: it has to be used after everything that reads or writes it
 
 
-@kernel(NODES, I64_2D, I64_2D, RANGES, types.int64, types.int64, MATCHES)
+@kernel(I64, I64_2D, I64_2D, RANGES, types.int64, types.int64, MATCHES)
 def scan_leaves(
-    nodes: Nodes,
+    tree: NDArray[np.int64],
     leaves: NDArray[np.int64],
     places: NDArray[np.int64],
     ranges: ProbeRanges,
@@ -80,6 +78,7 @@ def scan_leaves(
     matches: WalkMatches,
 ) -> None:
     """Add the matches of probes begin…end-1, whose ranges begin where `search_leaves` says. O(rows in range)."""
+    nodes = nodes_in(tree)
     keys, values, sizes, following, fan_out = nodes.keys, nodes.values, nodes.sizes, nodes.following, nodes.fan_out
     lo, hi, seen_from, seen_to = ranges
     counts, ordinals, done = matches
@@ -110,9 +109,10 @@ def scan_leaves(
     done[0], done[1] = end, total
 
 
-@kernel(NODES, OUT_I64, OUT_I64)
-def read_leaves(nodes: Nodes, keys: NDArray[np.int64], values: NDArray[np.int64]) -> None:
+@kernel(I64, OUT_I64, OUT_I64)
+def read_leaves(tree: NDArray[np.int64], keys: NDArray[np.int64], values: NDArray[np.int64]) -> None:
     """Write all entries in their order into `keys` and `values`, (rows,) int64. O(rows)."""
+    nodes = nodes_in(tree)
     leaf = nodes.state[ROOT]
     for _ in range(nodes.state[HEIGHT]):
         leaf = np.int64(nodes.children[U64(leaf * nodes.fan_out)])

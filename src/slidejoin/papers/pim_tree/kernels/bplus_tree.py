@@ -17,21 +17,18 @@ from slidejoin.papers.pim_tree.kernels.bplus_nodes import (
     FREE,
     HEIGHT,
     HIGHEST,
-    NODES,
     NOTHING,
     ROOT,
     TOGETHER,
-    borrowed_nodes,
     descend,
     descend_together,
     move_entries,
+    nodes_in,
     place_in_node,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from slidejoin.papers.pim_tree.kernels.bplus_nodes import Nodes
 
 __all__ = ["delete_entries", "insert_entries"]
 
@@ -64,14 +61,15 @@ def _give_back(nodes: Any, node: Any) -> None:  # noqa: ANN401
     nodes.state[FREE] += 1
 
 
-@kernel(NODES, types.int64, types.int64, returns=types.int64)
-def _insert_and_split(nodes: Nodes, key: int, value: int) -> int:
+@kernel(I64, types.int64, types.int64, returns=types.int64)
+def _insert_and_split(tree: NDArray[np.int64], key: int, value: int) -> int:
     """Insert a row whose leaf is full; return the leaf that was split off, which follows that one.
 
     Full nodes are cut in the middle, but for the last ones of the tree: an entry behind all others begins a new node,
     so that ascending keys leave full nodes behind.
     """
     path: Any = np.empty(HIGHEST, np.int64)
+    nodes = nodes_in(tree)
     fan_out, sizes, state = nodes.fan_out, nodes.sizes, nodes.state
     node = descend(nodes, key, value, path)
     level, child, split = state[HEIGHT], np.int64(NOTHING), np.int64(NOTHING)
@@ -112,15 +110,17 @@ def _insert_and_split(nodes: Nodes, key: int, value: int) -> int:
             node = path[U64(level)]
 
 
-@kernel(NODES, I64, I64, types.int64, returns=types.int64)
-def insert_entries(nodes: Nodes, new_keys: NDArray[np.int64], new_values: NDArray[np.int64], start: int) -> int:
+@kernel(I64, I64, I64, types.int64, returns=types.int64)
+def insert_entries(
+    tree: NDArray[np.int64], new_keys: NDArray[np.int64], new_values: NDArray[np.int64], start: int
+) -> int:
     """Insert the rows from `start` on. Returns the first for which free nodes might not suffice, or the number of rows.
 
-    O(n log(rows)).
+    `tree` are the words of its nodes. O(n log(rows)).
     """
-    own, more, more_values = borrowed_nodes(nodes), borrowed(new_keys), borrowed(new_values)
+    own, more, more_values = nodes_in(tree), borrowed(new_keys), borrowed(new_values)
     memory: Any = np.empty(TOGETHER, np.int64)
-    leaves, n, first, fan_out = borrowed(memory), new_keys.size, start, nodes.fan_out
+    leaves, n, first, fan_out = borrowed(memory), new_keys.size, start, own.fan_out
     while first < n:
         together = min(TOGETHER, n - first)
         descend_together(own, more, more_values, first, first, together, leaves)
@@ -135,7 +135,7 @@ def insert_entries(nodes: Nodes, new_keys: NDArray[np.int64], new_values: NDArra
                 continue
             if own.state[FREE] < own.state[HEIGHT] + 2:
                 return first + j
-            fresh = _insert_and_split(nodes, key, value)
+            fresh = _insert_and_split(tree, key, value)
             low, low_value = own.keys[U64(fresh * fan_out)], own.values[U64(fresh * fan_out)]
             for k in range(j + 1, together):
                 other, other_value = more[U64(first + k)], more_values[U64(first + k)]
@@ -146,10 +146,11 @@ def insert_entries(nodes: Nodes, new_keys: NDArray[np.int64], new_values: NDArra
     return n
 
 
-@kernel(NODES, types.int64, types.int64)
-def _delete_and_free(nodes: Nodes, key: int, value: int) -> None:
+@kernel(I64, types.int64, types.int64)
+def _delete_and_free(tree: NDArray[np.int64], key: int, value: int) -> None:
     """Delete the only row of a leaf that is not the root, and free the nodes that become empty."""
     path: Any = np.empty(HIGHEST, np.int64)
+    nodes = nodes_in(tree)
     fan_out, sizes, state = nodes.fan_out, nodes.sizes, nodes.state
     node = descend(nodes, key, value, path)
     ahead, behind = np.int64(nodes.before[U64(node)]), np.int64(nodes.following[U64(node)])
@@ -174,10 +175,10 @@ def _delete_and_free(nodes: Nodes, key: int, value: int) -> None:
         state[HEIGHT] -= 1
 
 
-@kernel(NODES, I64, I64)
-def delete_entries(nodes: Nodes, old_keys: NDArray[np.int64], old_values: NDArray[np.int64]) -> None:
+@kernel(I64, I64, I64)
+def delete_entries(tree: NDArray[np.int64], old_keys: NDArray[np.int64], old_values: NDArray[np.int64]) -> None:
     """Delete existing rows; empty nodes are freed. O(n log(rows))."""
-    own, gone, gone_values = borrowed_nodes(nodes), borrowed(old_keys), borrowed(old_values)
+    own, gone, gone_values = nodes_in(tree), borrowed(old_keys), borrowed(old_values)
     memory: Any = np.empty(TOGETHER, np.int64)
     leaves, n = borrowed(memory), old_keys.size
     for first in range(0, n, TOGETHER):
@@ -187,7 +188,7 @@ def delete_entries(nodes: Nodes, old_keys: NDArray[np.int64], old_values: NDArra
             leaf, key, value = leaves[U64(j)], gone[U64(first + j)], gone_values[U64(first + j)]
             base, size = leaf * own.fan_out, np.int64(own.sizes[U64(leaf)])
             if size == 1 and own.state[HEIGHT] > 0:
-                _delete_and_free(nodes, key, value)
+                _delete_and_free(tree, key, value)
                 continue
             at = base + place_in_node(own, base, size, key, value, np.int64(0)) - 1
             _move_rows(own, at + 1, base + size, at)

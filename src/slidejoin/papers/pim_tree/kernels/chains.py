@@ -8,14 +8,13 @@ from numba import types
 
 from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, kernel, prefetch
 from slidejoin.papers.kernels.walking import MATCHES, RANGES
-from slidejoin.papers.pim_tree.kernels.css_tree import CSS_NODES
+from slidejoin.papers.pim_tree.kernels.css_tree import css_in
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
-    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
 
 __all__ = ["scan_sorted", "weave_links"]
 
@@ -23,14 +22,16 @@ AHEAD = 8
 """Prefetch distance, in probes, of the first rows of a range."""
 
 
-@kernel(CSS_NODES, I64_2D, RANGES, types.int64, types.int64, MATCHES)
+@kernel(I64, I64_2D, RANGES, types.int64, types.int64, MATCHES)
 def scan_sorted(
-    tree: CssNodes, places: NDArray[np.int64], ranges: ProbeRanges, begin: int, end: int, matches: WalkMatches
+    words: NDArray[np.int64], places: NDArray[np.int64], ranges: ProbeRanges, begin: int, end: int, matches: WalkMatches
 ) -> None:
     """Add the matches of probes begin…end-1, from the place where each range begins. O(rows in range).
 
-    ``places[k, i - begin]`` (k, end - begin) int64 is the first place of a key not below ``lo[k, i]``.
+    `words` are those of the tree's nodes. ``places[k, i - begin]`` (k, end - begin) int64 is the first place of a key
+    not below ``lo[k, i]``.
     """
+    tree = css_in(words)
     keys, values, size = tree.keys, tree.values, tree.size
     lo, hi, seen_from, seen_to = ranges
     counts, ordinals, done = matches

@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
 from slidejoin.jit.vectors.memory import place_of, prefetch_at
 from slidejoin.jit.vectors.words import count_of, load_words, splat
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH",
-    "CSS_NODES",
     "LANES",
     "CssNodes",
     "count_below",
+    "css_in",
     "fill_inner",
     "find_nodes",
     "find_places",
@@ -63,7 +63,19 @@ class CssNodes(NamedTuple):
     fan_out: int
 
 
-CSS_NODES = group(CssNodes, I64, I64, types.int64, OUT_I64, I64, types.int64)
+CSS_NODES = record([("keys", ARRAY), ("values", ARRAY), "rows", ("inner", ARRAY), ("starts", ARRAY), "fan_out"])
+"""The words that kernels take of a tree."""
+
+_lines = records_in(CSS_NODES)
+
+
+@inlined
+def css_in(words: Any) -> Any:  # noqa: ANN401
+    """Return the nodes of which there are words."""
+    line = _lines(words)[0]
+    return CssNodes(
+        i64_in(line.keys), i64_in(line.values), line.rows, i64_in(line.inner), i64_in(line.starts), line.fan_out
+    )
 
 
 def _make_count_below() -> Callable[[Any, Any], Any]:
@@ -96,9 +108,13 @@ def slot_below(address: Any, lines: Any, bound: Any) -> Any:  # noqa: ANN401 - i
     return slot
 
 
-@kernel(CSS_NODES, types.int64, types.int64)
-def fill_inner(tree: CssNodes, first: int, last: int) -> None:
-    """Fill the inner nodes from leaves first…last-1 (Algorithm 3): stretches in any order, O(last - first)."""
+@kernel(I64, types.int64, types.int64)
+def fill_inner(words: NDArray[np.int64], first: int, last: int) -> None:
+    """Fill the inner nodes from leaves first…last-1 (Algorithm 3): stretches in any order, O(last - first).
+
+    `words` are those of its nodes.
+    """
+    tree = css_in(words)
     fan_out, levels, slots = tree.fan_out, tree.starts.size - 1, tree.fan_out - 1
     width = (slots + LANES - 1) // LANES * LANES
     leaves = (tree.size + slots - 1) // slots
@@ -112,9 +128,9 @@ def fill_inner(tree: CssNodes, first: int, last: int) -> None:
                 break
 
 
-@kernel(CSS_NODES, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
+@kernel(I64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
 def find_places(
-    tree: CssNodes,
+    words: NDArray[np.int64],
     bounds: NDArray[np.int64],
     begin: int,
     end: int,
@@ -128,6 +144,7 @@ def find_places(
     each descent; it is not written where the tree has no inner nodes as deep. The values at the places, which are read
     next, are prefetched. O((end - begin) * log(keys)).
     """
+    tree = css_in(words)
     fan_out, slots, levels, starts = tree.fan_out, tree.fan_out - 1, tree.starts.size - 1, tree.starts
     lines = (slots + LANES - 1) // LANES
     nodes: Any = np.empty(BATCH, np.int64)

@@ -13,19 +13,16 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.jit.compiling import OUT_I64, U64, kernel
+from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel
 from slidejoin.jit.vectors.memory import place_of
 from slidejoin.jit.vectors.words import POINTER, VECTOR, compressed, count_of, first_lanes, load_words, splat
-from slidejoin.papers.pim_tree.kernels.css_tree import CSS_NODES, LANES, count_below
-from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING, POOL
+from slidejoin.papers.pim_tree.kernels.css_tree import LANES, count_below, css_in
+from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING, pool_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
-    from slidejoin.papers.pim_tree.kernels.subindexes import NodePool
 
 __all__ = ["LEAF", "MERGE", "OUT", "PLACE", "SLOT", "keep_rows", "merge_some"]
 
@@ -78,10 +75,10 @@ values lie at two addresses, write those with a value >= floor side by side at t
 read, and written, the others with any values."""
 
 
-@kernel(CSS_NODES, POOL, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64)
+@kernel(I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, OUT_I64)
 def merge_some(
-    tree: CssNodes,
-    pool: NodePool,
+    stable: NDArray[np.int64],
+    frozen: NDArray[np.int64],
     floor: int,
     steps: int,
     to_keys: NDArray[np.int64],
@@ -90,9 +87,11 @@ def merge_some(
 ) -> None:
     """Write rows of both, with ordinals from `floor` on, by ascending key behind those that are written already.
 
-    At most so many, and it is done when the place is the tree's size and the leaf NOTHING. The immutable tree's arrays,
-    and those that are written to, have `LANES` places more than rows. O(steps).
+    `stable` and `frozen` are their words. At most so many, and it is done when the place is the tree's size and the
+    leaf NOTHING. The immutable tree's arrays, and those that are written to, have `LANES` places more than rows.
+    O(steps).
     """
+    tree, pool = css_in(stable), pool_in(frozen)
     keys, values, size, width = pool.keys, pool.values, tree.size, pool.width
     place, leaf, slot, out = state[PLACE], state[LEAF], state[SLOT], state[OUT]
     keys_at, values_at = np.int64(place_of(tree.keys)), np.int64(place_of(tree.values))

@@ -16,14 +16,13 @@ from slidejoin.jit.vectors.atomics import now
 from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
 from slidejoin.jit.vectors.words import load_key
 from slidejoin.papers.kernels.walking import MATCHES, RANGES
-from slidejoin.papers.pim_tree.kernels.css_tree import CSS_NODES, find_nodes, find_places
-from slidejoin.papers.pim_tree.kernels.subindexes import FILLING, NOTHING, NodePool, find_leaves
+from slidejoin.papers.pim_tree.kernels.css_tree import css_in, find_nodes, find_places
+from slidejoin.papers.pim_tree.kernels.subindexes import FILLING, NODE_POOL, NOTHING, find_leaves, pool_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
-    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
 
 __all__ = ["HUNG_POOL", "PROBES", "answer_some", "noted_lines", "pools_in", "walk_both"]
 
@@ -35,9 +34,7 @@ SEARCH, SCAN = range(2)
 
 HUNG_POOL = record(
     [
-        *((name, ARRAY) for name in ("keys", "values", "sizes", "following", "roots", "heights")),  # as of NodePool
-        "width",
-        "fan_out",
+        ("pool", NODE_POOL),
         ("ends", ARRAY),  # the largest keys of all trees but the last
         "same",  # whether they hang at the immutable tree that is searched; else the following holds of theirs
         ("inner", ARRAY),  # its inner nodes, as of CssNodes
@@ -65,28 +62,18 @@ def noted_lines(pieces: Any, pools: Any) -> Any:  # noqa: ANN401
 def _find_in_pools(pools: Any, bounds: Any, piece: Any, pieces: Any, low: Any, high: Any, noted: Any) -> None:  # noqa: ANN401
     """Find where ranges begin in each pool of B+-trees."""
     for number in range(pools.size):
-        pool, which = pools[number], noted[0]
-        if pool.same == 0:
+        hung, which = pools[number], noted[0]
+        if hung.same == 0:
             which = noted[1]
-            inner, starts = i64_in(pool.inner), i64_in(pool.starts)
-            find_nodes(inner, starts, pool.route_fan_out, pool.depth, bounds, low, high, which)
-        nodes = NodePool(
-            i64_in(pool.keys),
-            i64_in(pool.values),
-            i64_in(pool.sizes),
-            i64_in(pool.following),
-            i64_in(pool.roots),
-            i64_in(pool.heights),
-            pool.width,
-            pool.fan_out,
-        )
+            inner, starts = i64_in(hung.inner), i64_in(hung.starts)
+            find_nodes(inner, starts, hung.route_fan_out, hung.depth, bounds, low, high, which)
         at = noted_lines(pieces, number) + 2 * piece
-        find_leaves(nodes, bounds, which, low, high, noted[at], noted[at + 1])
+        find_leaves(pool_of(hung.pool), bounds, which, low, high, noted[at], noted[at + 1])
 
 
 @inlined
 def _scan_leaves(
-    pool: Any,  # noqa: ANN401
+    hung: Any,  # noqa: ANN401
     leaf: Any,  # noqa: ANN401
     slot: Any,  # noqa: ANN401
     high: Any,  # noqa: ANN401
@@ -96,6 +83,7 @@ def _scan_leaves(
     total: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Add the seen rows with keys up to `high` from a leaf's slot on; return the new total, -1 without room."""
+    pool, ends = hung.pool, hung.ends.address
     keys, values, sizes = pool.keys.address, pool.values.address, pool.sizes.address
     width, largest = pool.width, np.int64(FILLING)
     while leaf != NOTHING:
@@ -118,7 +106,7 @@ def _scan_leaves(
             break
         leaf, slot = load_key(pool.following.address + leaf * 8), np.int64(0)
         # The first leaf of the next tree: there may be many without a row.
-        if 0 < leaf < pool.roots.length and load_key(pool.ends.address + (leaf - 1) * 8) >= high:
+        if 0 < leaf < pool.roots.length and load_key(ends + (leaf - 1) * 8) >= high:
             break
     return total
 
@@ -165,9 +153,9 @@ def _scan_some(
     done[0], done[1] = last, total
 
 
-@kernel(CSS_NODES, types.int64, I64, RANGES, types.int64, types.int64, MATCHES, OUT_I64_2D, OUT_I64)
+@kernel(I64, types.int64, I64, RANGES, types.int64, types.int64, MATCHES, OUT_I64_2D, OUT_I64)
 def answer_some(
-    tree: CssNodes,
+    tree: NDArray[np.int64],
     depth: int,
     pools: NDArray[np.int64],
     ranges: ProbeRanges,
@@ -179,9 +167,9 @@ def answer_some(
 ) -> None:
     """Find the rows of probes first…last-1: search for all, then scan.
 
-    `depth` is that of the nodes whose B+-trees the pools have, words of none or more `HUNG_POOL`. `noted`
-    (`noted_lines`, last - first or more) is written; `spent` (2,) is added to.
-    O((last - first) * log(rows) + rows in range).
+    `tree` are the words of the immutable tree; `pools` those of none or more `HUNG_POOL`, `depth` where they hang.
+    `noted` (`noted_lines`, last - first or more) is written; `spent` (2,) is added to. O((last - first) * log(rows) +
+    rows in range).
     """
     lines, pieces, began = pools_in(pools), ranges.lo.shape[0], now()
     for piece in range(pieces):
@@ -189,14 +177,14 @@ def answer_some(
         find_places(tree, bounds, first, last, depth, noted[0], noted[2 + piece])
         _find_in_pools(lines, bounds, piece, pieces, first, last, noted)
     middle = now()
-    _scan_some(tree, lines, ranges, first, last, matches, noted)
+    _scan_some(css_in(tree), lines, ranges, first, last, matches, noted)
     spent[SEARCH] += middle - began
     spent[SCAN] += now() - middle
 
 
-@kernel(CSS_NODES, types.int64, I64, RANGES, types.int64, MATCHES, OUT_I64)
+@kernel(I64, types.int64, I64, RANGES, types.int64, MATCHES, OUT_I64)
 def walk_both(
-    tree: CssNodes,
+    tree: NDArray[np.int64],
     depth: int,
     pools: NDArray[np.int64],
     ranges: ProbeRanges,

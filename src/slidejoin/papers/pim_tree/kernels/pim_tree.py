@@ -18,14 +18,12 @@ from slidejoin.jit.vectors.atomics import read_word, swap_word, write_word
 from slidejoin.jit.vectors.memory import place_of
 from slidejoin.jit.vectors.words import load_key
 from slidejoin.papers.kernels.walking import MATCHES, RANGES
-from slidejoin.papers.pim_tree.kernels.css_tree import CSS_NODES
 from slidejoin.papers.pim_tree.kernels.im_tree import answer_some, noted_lines, pools_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
-    from slidejoin.papers.pim_tree.kernels.css_tree import CssNodes
 
 __all__ = ["HEAD", "QUEUE", "TASK", "TOTAL", "TaskQueue", "do_tasks", "hand_on"]
 
@@ -79,10 +77,10 @@ def hand_on(queue: TaskQueue, ordinals: NDArray[np.int64]) -> None:
     write_word(shared, LOCK, 0)
 
 
-@kernel(TASK_QUEUE, CSS_NODES, types.int64, I64, RANGES, MATCHES, OUT_I64, OUT_I64)
+@kernel(TASK_QUEUE, I64, types.int64, I64, RANGES, MATCHES, OUT_I64, OUT_I64)
 def do_tasks(
     queue: TaskQueue,
-    tree: CssNodes,
+    tree: NDArray[np.int64],
     depth: int,
     pools: NDArray[np.int64],
     ranges: ProbeRanges,

@@ -9,13 +9,24 @@ from numba import types
 
 from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
 from slidejoin.jit.groups import group
+from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
 from slidejoin.jit.vectors.memory import place_of, prefetch_at
 from slidejoin.papers.pim_tree.kernels.css_tree import BATCH, LANES, slot_below
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FILLING", "NOTHING", "POOL", "NodePool", "find_leaves", "insert_ascending", "take_leaves"]
+__all__ = [
+    "FILLING",
+    "NODE_POOL",
+    "NOTHING",
+    "NodePool",
+    "find_leaves",
+    "insert_ascending",
+    "pool_in",
+    "pool_of",
+    "take_leaves",
+]
 
 NOTHING = -1
 HIGHEST = 64
@@ -52,7 +63,33 @@ class NodePool(NamedTuple):
     fan_out: int
 
 
+NODE_POOL = record([*((name, ARRAY) for name in NodePool._fields[:-2]), "width", "fan_out"])
+"""The words that kernels take of a pool."""
+
 POOL = group(NodePool, OUT_I64, OUT_I64, OUT_I64, OUT_I64, OUT_I64, OUT_I64, types.int64, types.int64)
+
+_lines = records_in(NODE_POOL)
+
+
+@inlined
+def pool_of(line: Any) -> Any:  # noqa: ANN401
+    """Return the pool of a `NODE_POOL`."""
+    return NodePool(
+        i64_in(line.keys),
+        i64_in(line.values),
+        i64_in(line.sizes),
+        i64_in(line.following),
+        i64_in(line.roots),
+        i64_in(line.heights),
+        line.width,
+        line.fan_out,
+    )
+
+
+@inlined
+def pool_in(words: Any) -> Any:  # noqa: ANN401
+    """Return the pool of which there are words."""
+    return pool_of(_lines(words)[0])
 
 
 @inlined
@@ -182,9 +219,9 @@ def _go_down_together(
                 _prefetch_node(pool, node, whole or level + 1 < levels[U64(i)])
 
 
-@kernel(POOL, OUT_I64, I64, I64, I64, types.int64, types.int64, returns=types.int64)
+@kernel(I64, OUT_I64, I64, I64, I64, types.int64, types.int64, returns=types.int64)
 def insert_ascending(
-    pool: NodePool,
+    words: NDArray[np.int64],
     free: NDArray[np.int64],
     new_keys: NDArray[np.int64],
     new_values: NDArray[np.int64],
@@ -194,9 +231,10 @@ def insert_ascending(
 ) -> int:
     """Insert rows begin…end-1, best by ascending key, each into the tree that `routes` (n,) int64 names.
 
-    `free` (2,) int64 holds the first node that is free and the one behind the last. Returns the first row for which
-    these might not suffice, else `end`. O(n log(rows)).
+    `words` are those of the pool. `free` (2,) int64 holds the first node that is free and the one behind the last.
+    Returns the first row for which these might not suffice, else `end`. O(n log(rows)).
     """
+    pool = pool_in(words)
     keys, values, sizes, following = pool.keys, pool.values, pool.sizes, pool.following
     width, fan_out, last = pool.width, pool.fan_out, np.int64(NOTHING)
     keys_at = np.int64(place_of(keys))
@@ -267,14 +305,16 @@ def find_leaves(
             prefetch_at(values_at + (leaf * width + slot) * 8)
 
 
-@kernel(POOL, types.int64, types.int64, OUT_I64, OUT_I64, returns=types.UniTuple(types.int64, 2))
+@kernel(I64, types.int64, types.int64, OUT_I64, OUT_I64, returns=types.UniTuple(types.int64, 2))
 def take_leaves(
-    pool: NodePool, leaf: int, rows: int, to_keys: NDArray[np.int64], to_values: NDArray[np.int64]
+    words: NDArray[np.int64], leaf: int, rows: int, to_keys: NDArray[np.int64], to_values: NDArray[np.int64]
 ) -> tuple[int, int]:
     """Take so many rows out of leaves, and the rest of the last leaf; the leaves stay, empty. O(rows + leaves).
 
-    Returns the leaf behind the last, NOTHING if there is none, and how many rows were taken.
+    `words` are those of the pool. Returns the leaf behind the last, NOTHING if there is none, and how many rows were
+    taken.
     """
+    pool = pool_in(words)
     keys, values, width, taken = pool.keys, pool.values, pool.width, 0
     while leaf != NOTHING and taken < rows:
         for at in range(leaf * width, leaf * width + pool.sizes[U64(leaf)]):
