@@ -9,13 +9,13 @@ from __future__ import annotations
 import slidejoin.index.cells.kernels.probing
 import slidejoin.index.cells.kernels.table
 import slidejoin.index.kernels.ages
+import slidejoin.index.kernels.arrival_pairs
 import slidejoin.index.kernels.expansion
 import slidejoin.index.kernels.found_rows
 import slidejoin.index.kernels.range_ends
 import slidejoin.index.kernels.range_search
 import slidejoin.index.kernels.searching
 import slidejoin.index.kernels.view
-import slidejoin.index.kernels.weaving
 import slidejoin.index.planar.kernels.building
 import slidejoin.index.planar.kernels.counting
 import slidejoin.index.planar.kernels.reporting

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from slidejoin.index.answer import FoundPositions
 from slidejoin.index.cells import band_cells, layout
 from slidejoin.index.cells.band_cells import Axis, BandCells, CellProbes
-from slidejoin.index.cells.kernels.placing import SPILLS, reach_of
+from slidejoin.index.cells.kernels.buckets import SPILLS, reach_of
+from slidejoin.index.cells.kernels.probing import CellRanges
 from slidejoin.index.cells.kernels.table import LINES, WORDS
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.index.keys import RowKeys
@@ -106,16 +107,17 @@ class Listed:
         if self.axis.place is not None:
             nobody = lo > hi
             lo, hi = np.where(nobody, 1, self.axis.places(lo)), np.where(nobody, 0, self.axis.places(hi))
-        return CellProbes(lo, hi, i64(rank), at, lows, highs, i64(dims))
+        return CellProbes(CellRanges(lo, hi, i64(rank), at), lows, highs, i64(dims))
 
     def expected(
         self, asked: CellProbes, ranges: list[tuple[int, int]], aux: list[tuple[int, list[tuple[int, int]]]]
     ) -> list[list[int]]:
         """Ordinals that each probe finds, by the law."""
         found = []
+        view = asked.ranges.seen
         for i, (low, high) in enumerate(ranges):
-            to = int(asked.view[ARRIVED] + asked.rank[i]) - (0 if asked.view[OWN] else i)
-            since = max(to - int(asked.view[SIZE]), 0) // int(asked.view[SLIDE]) * int(asked.view[SLIDE])
+            to = int(view[ARRIVED] + asked.ranges.rank[i]) - (0 if view[OWN] else i)
+            since = max(to - int(view[SIZE]), 0) // int(view[SLIDE]) * int(view[SLIDE])
             found.append(
                 [
                     number
@@ -132,7 +134,7 @@ class Listed:
 
     def answers(self, asked: CellProbes) -> Iterator[list[int]]:
         """What the index says, in as many turns as it takes, sorted; its memory is used again for all of them."""
-        begin, n, into = 0, asked.lo.size, self.into
+        begin, n, into = 0, asked.ranges.lo.size, self.into
         while True:
             self.index.find(asked, begin, n, into)
             assert into.begin == begin
@@ -307,7 +309,7 @@ def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> N
         if (table.next // push) % 64 == 0:
             ranks = np.arange(3) * (push + 1) // 2
             ends = np.array([9, 9, 10], np.int64)
-            asked = CellProbes(ends, ends, ranks, view, none, none, NO_DIMS)
+            asked = CellProbes(CellRanges(ends, ends, ranks, view), none, none, NO_DIMS)
             table.find(asked, 0, 3, into)
             seen = [view[ARRIVED] + ranks[i] - i for i in (0, 1)]
             places = np.sort(into.positions[: into.total].astype(np.int64) - 1)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.cells.kernels.placing import BUCKETS, MULTIPLIER, SHIFT, new_state
+from slidejoin.index.cells.kernels.buckets import BUCKETS, MULTIPLIER, SHIFT, new_state
 from slidejoin.index.cells.layout import REGULAR, draw_multiplier
 from tests.narrow import tune
 

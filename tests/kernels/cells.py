@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from slidejoin.index.cells.kernels.placing import BUCKETS, CURSOR, FLOOR, SPREAD, new_state, reach_of
-from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
-from slidejoin.index.cells.kernels.table import LINES, WORDS, insert_cells, sweep_cells
+from slidejoin.index.cells.kernels.buckets import BUCKETS, CURSOR, FLOOR, SPREAD, new_state, reach_of
+from slidejoin.index.cells.kernels.probing import MARGIN, CellRanges, count_cells, find_cells
+from slidejoin.index.cells.kernels.table import LINES, WORDS, Cells, insert_cells, sweep_cells
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, OWN, SIZE, SLIDE, VIEW
 from slidejoin.jit.vectors.vectors import LOW_32, aligned
 
@@ -165,9 +165,8 @@ def ask(table: Table, asked: Questions, room: int, begin: int = 0) -> list[list[
     start, done, at = begin, begin, 0
     while True:
         before = done
-        done, at = find_cells(
-            table.slots, table.pool, table.state, *arrays, done, n, found[: room + MARGIN], at, room, counts
-        )
+        cells = Cells(table.slots, table.pool, table.state)
+        done, at = find_cells(cells, CellRanges(*arrays), done, n, found[: room + MARGIN], at, room, counts)
         assert at <= room
         assert found[room + MARGIN :].tolist() == [CANARY] * 5
         assert counts[:begin].tolist() + counts[done:].tolist() == [-1] * (begin + n - done)
@@ -218,7 +217,6 @@ def check_table(seed: int, name: str, shift: int, buckets: int, first: int) -> N
         begin = chosen.randrange(len(expected) + 1)
         assert list(map(sorted, ask(table, asked, room, begin))) == expected[begin:]
         counts, nothing = np.full(len(expected), -1, np.int32), np.empty(0, np.uint32)
-        count_cells(
-            table.slots, table.pool, table.state, *asked.arrays(), begin, len(expected), nothing, 0, 2**62, counts
-        )
+        cells = Cells(table.slots, table.pool, table.state)
+        count_cells(cells, CellRanges(*asked.arrays()), begin, len(expected), nothing, 0, 2**62, counts)
         assert counts.tolist() == [-1] * begin + [len(answer) for answer in expected[begin:]]

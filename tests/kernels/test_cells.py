@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.index.cells.kernels.placing import SPILLS, SPREAD, reach_of
+from slidejoin.index.cells.kernels.buckets import SPILLS, SPREAD, reach_of
 from slidejoin.index.cells.kernels.table import LINES, SLOTS, WORDS
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE
 from tests.kernels.cells import DOMAINS, FIRSTS, HIGH, LOW, Questions, Table, ask, check_table

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.index.cells import band_cells
 from slidejoin.index.cells.band_cells import BandCells
-from slidejoin.index.cells.kernels.placing import BUCKETS
+from slidejoin.index.cells.kernels.buckets import BUCKETS
 from slidejoin.operator.window import side
 from slidejoin.predicate.truth.floats import float_keys
 from slidejoin.rows.widths import TableLimit

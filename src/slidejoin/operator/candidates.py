@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.kernels.arrival_pairs import ProbeStretch, SideMatches, merge_pairs
 from slidejoin.index.kernels.expansion import SIDE, STAGES, fill_both
-from slidejoin.index.kernels.weaving import weave
 from slidejoin.operator.kernels.probe_matches import ProbeMatches, keep_flagged
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES
@@ -109,7 +109,7 @@ class RangeCandidates:
         def run() -> None:
             stages = np.empty(STAGES, np.int64)
             for (ours, i, end_i), (theirs, j, end_j), at in calls:
-                fill_both(ours, theirs, i, j, end_i, end_j, left, right, at, stages)
+                fill_both(ours, theirs, ProbeStretch(i, j, end_i, end_j), left, right, at, stages)
 
         return run
 
@@ -262,17 +262,13 @@ class PositionCandidates:
         left: NDArray[np.int64],
         right: NDArray[np.int64],
     ) -> Callable[[], None]:
-        (slots, ours, first, floor), (their_slots, theirs, their_first, their_floor) = (
-            self._sides["left"],
-            self._sides["right"],
-        )
+        def matches(side: Side) -> SideMatches:
+            slots, answer, first, floor = self._sides[side]
+            return SideMatches(slots, answer.counts, answer.positions, first, floor, takes[side][part])
 
         def run() -> None:
-            weave(
-                slots, ours.counts, ours.positions, first, floor,
-                their_slots, theirs.counts, theirs.positions, their_first, their_floor,
-                begins["left"][part], begins["right"][part], takes["left"][part], takes["right"][part],
-                begins["left"][part + 1], begins["right"][part + 1], left, right, at[part], at[part + 1],
-            )  # fmt: skip
+            (i, end_i), (j, end_j) = (begins[side][part : part + 2] for side in SIDES)
+            stretch = ProbeStretch(i, j, end_i, end_j)
+            merge_pairs(matches("left"), matches("right"), stretch, left, right, at[part], at[part + 1])
 
         return run

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answer import Answer, FoundPositions, joined
-from slidejoin.index.cells.kernels.placing import (
+from slidejoin.index.cells.kernels.buckets import (
     BUCKETS,
     CURSOR,
     DEEP,
@@ -28,8 +28,8 @@ from slidejoin.index.cells.kernels.placing import (
     new_state,
     reach_of,
 )
-from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
-from slidejoin.index.cells.kernels.table import LINES, LINK, NEWEST, SLOTS, WORDS, insert_cells, sweep_cells
+from slidejoin.index.cells.kernels.probing import MARGIN, CellRanges, count_cells, find_cells
+from slidejoin.index.cells.kernels.table import LINES, LINK, NEWEST, SLOTS, WORDS, Cells, insert_cells, sweep_cells
 from slidejoin.index.cells.layout import (
     BYTES_A_ROW,
     ROWS_A_BUCKET,
@@ -39,7 +39,7 @@ from slidejoin.index.cells.layout import (
     new_cells,
     widens,
 )
-from slidejoin.index.kernels.weaving import check_found
+from slidejoin.index.kernels.arrival_pairs import filter_positions
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.protocol import Index, Probing, Unfit
@@ -118,22 +118,14 @@ class CellProbes:
 
     Attributes
     ----------
-    lo, hi : (n,) int64
-        Ranges of stored keys, both ends included; ``lo > hi`` is empty.
-    rank : (n,) int64
-        Places of the probes in the arrival order, ascending.
-    view : (VIEW,) int64
-        What they see of the stored side, see `slidejoin.index.kernels.view`.
+    ranges : CellRanges
     lows, highs : (p, n) int64
         Ranges of the further dimensions.
     dims : (p,) int64
         Which dimension each of them is of, ascending.
     """
 
-    lo: NDArray[np.int64]
-    hi: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    view: NDArray[np.int64]
+    ranges: CellRanges
     lows: NDArray[np.int64]
     highs: NDArray[np.int64]
     dims: NDArray[np.int64]
@@ -515,7 +507,7 @@ class BandCells(Index):
                 below, above, last = (np.concatenate(two) for two in ((lows, below), (highs, above), (dims, last)))
             lows, highs, dims = np.ascontiguousarray(below), np.ascontiguousarray(above), last
         lo, hi = map(np.ascontiguousarray, self.axis.places_of(lo, hi))
-        return CellProbes(lo, hi, batch.rank, batch.view, lows, highs, dims)
+        return CellProbes(CellRanges(lo, hi, batch.rank, batch.view), lows, highs, dims)
 
     def find(self, probes: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
         """Answer probes begin…end-1, or as many of them as have `MOST_FOUND` candidates, and at least one.
@@ -523,31 +515,29 @@ class BandCells(Index):
         Safe to call from several threads at once, each `into` memory of its own. O(probes + candidates).
         """
         into.begin, done, total = begin, begin, 0
-        if into.counts.size < probes.lo.size:
-            into.counts = np.empty(probes.lo.size, np.int32)
+        if into.counts.size < probes.ranges.lo.size:
+            into.counts = np.empty(probes.ranges.lo.size, np.int32)
         into.room(4 * (end - begin) + 2 * MARGIN)
+        cells = Cells(self.slots, self.pool, self.state)
         while True:
             done, total = find_cells(
-                self.slots, self.pool, self.state, probes.lo, probes.hi, probes.rank, probes.view, done, end,
-                into.positions, total, into.positions.size - MARGIN, into.counts,
+                cells, probes.ranges, done, end, into.positions, total, into.positions.size - MARGIN, into.counts
             )  # fmt: skip
             if done == end or (done > begin and into.positions.size >= MOST_FOUND):
                 break
             into.room(2 * into.positions.size)
         if probes.dims.size and (stored := self.stored) is not None:
-            total = check_found(
+            total = filter_positions(
                 into.positions, into.counts, begin, done, stored, probes.lows, probes.highs, probes.dims
             )
         into.done, into.total = done, total
 
     def count(self, probes: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
         """Count the matches of probes begin…end-1 without writing them; only where nothing needs a check."""
-        if into.counts.size < probes.lo.size:
-            into.counts = np.empty(probes.lo.size, np.int32)
-        count_cells(
-            self.slots, self.pool, self.state, probes.lo, probes.hi, probes.rank, probes.view, begin, end,
-            into.positions, 0, ENDLESS, into.counts,
-        )  # fmt: skip
+        if into.counts.size < probes.ranges.lo.size:
+            into.counts = np.empty(probes.ranges.lo.size, np.int32)
+        cells = Cells(self.slots, self.pool, self.state)
+        count_cells(cells, probes.ranges, begin, end, into.positions, 0, ENDLESS, into.counts)
         into.begin, into.done, into.total = begin, end, 0
 
 

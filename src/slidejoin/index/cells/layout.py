@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from slidejoin.index.cells.kernels.placing import (
+from slidejoin.index.cells.kernels.buckets import (
     BUCKETS,
     CURSOR,
     LARGEST,

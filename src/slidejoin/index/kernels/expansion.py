@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
+from slidejoin.index.kernels.arrival_pairs import PROBE_STRETCH, ProbeStretch
 from slidejoin.index.kernels.searching import BASE, CHECKS, FIELDS, WORDS_AT
 from slidejoin.index.kernels.stores import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
 from slidejoin.jit.compiling import I64, OUT_I64, inlined, kernel
@@ -45,8 +46,8 @@ def _ask_for_ranges(side: Any, probe: Any) -> None:  # noqa: ANN401 - int64
     at, run = load_key(side + 8 * RANGES) + ((line * columns) << 3), load_key(side + 8 * TABLE)
     past = run + ((runs * FIELDS) << 3)
     for _ in range(columns):
-        found, words = load_key(at), load_key(run + 8 * WORDS_AT)
-        for row in range(found >> 32, found & 0xFFFFFFFF, LANES):
+        both, words = load_key(at), load_key(run + 8 * WORDS_AT)
+        for row in range(both >> 32, both & 0xFFFFFFFF, LANES):
             ask_for(words + (row << 3))
         at += 8
         run += FIELDS << 3
@@ -55,11 +56,11 @@ def _ask_for_ranges(side: Any, probe: Any) -> None:  # noqa: ANN401 - int64
 
 
 @inlined
-def _put_all(words: Any, many: Any, base: Any, ordinal: Any, to: Any, beside: Any) -> Any:  # noqa: ANN401 - int64
+def _put_all(words: Any, many: Any, base: Any, ordinal: Any, to: Any, to_probes: Any) -> Any:  # noqa: ANN401 - int64
     """Write so many rows of a range and their probe into the stages; return the bytes."""
     for o in range(0, many << 3, LINE):
         put_ordinals(words + o, base, to + o)
-        put_same(ordinal, beside + o)
+        put_same(ordinal, to_probes + o)
     return many << 3
 
 
@@ -72,35 +73,33 @@ def _put_seen(
     base: Any,  # noqa: ANN401
     ordinal: Any,  # noqa: ANN401
     to: Any,  # noqa: ANN401
-    beside: Any,  # noqa: ANN401
+    to_probes: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Do the same for those of the rows that the probe sees."""
     put: Any = np.int64(0)
     for o in range(0, many, LANES):
-        put_same(ordinal, beside + put)
+        put_same(ordinal, to_probes + put)
         put += keep_seen_ordinals(words + (o << 3), min(many - o, LANES), low, high, base, to + put) << 3
     return put
 
 
-@kernel(I64, I64, types.int64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64, types.int64, OUT_I64)
+@kernel(I64, I64, PROBE_STRETCH, OUT_I64, OUT_I64, types.int64, OUT_I64)
 def fill_both(  # noqa: C901, PLR0915 - one loop over pairs, which stay in registers and stages
     ours: NDArray[np.int64],
     theirs: NDArray[np.int64],
-    i: int,
-    j: int,
-    end_i: int,
-    end_j: int,
+    stretch: ProbeStretch,
     left: NDArray[np.int64],
     right: NDArray[np.int64],
     at: int,
     stages: NDArray[np.int64],
 ) -> None:
-    """Write the pairs of left probes i…end_i-1 and right probes j…end_j-1 in the order of their slots, from `at` on.
+    """Write the pairs of a stretch of probes in the order of their slots, from `at` on.
 
     `ours` and `theirs` (SIDE,) int64 describe the probes of each side; their candidates need no check but by ordinals.
     left and right (pairs,) int64 take the ordinals of each pair's rows. Other threads may write the pairs before and
     after. `stages` (STAGES,) int64 is scratch. O(probes * columns + candidates).
     """
+    i, j, end_i, end_j = stretch
     stage_left: Any = (np.int64(stages.ctypes.data) + (LINE - 1)) & -LINE
     stage_right: Any = stage_left + (STAGE + STRETCH * LANES + 2 * LINE)
     to_left: Any = np.int64(left.ctypes.data) + (at << 3)
@@ -129,9 +128,9 @@ def fill_both(  # noqa: C901, PLR0915 - one loop over pairs, which stay in regis
         past = run + ((runs * FIELDS) << 3)
         ordinal = load_key(load_key(side + 8 * ORDINALS) + (n << 3))
         for column in range(columns):
-            found = load_key(ranges + (column << 3))
-            base, row = load_key(run + 8 * BASE), found >> 32
-            left_over, words = (found & 0xFFFFFFFF) - row, load_key(run + 8 * WORDS_AT) + (row << 3)
+            both = load_key(ranges + (column << 3))
+            base, row = load_key(run + 8 * BASE), both >> 32
+            left_over, words = (both & 0xFFFFFFFF) - row, load_key(run + 8 * WORDS_AT) + (row << 3)
             while left_over > 0:
                 lines = (filled + least) >> 6
                 if lines >= STAGE // LINE:
@@ -142,13 +141,13 @@ def fill_both(  # noqa: C901, PLR0915 - one loop over pairs, which stay in regis
                     to_right += lines * LINE
                     skip_left = skip_right = np.int64(0)
                 many = min(left_over, STRETCH)
-                to, beside = stored + filled, probes + filled
+                to, to_probes = stored + filled, probes + filled
                 if load_key(run + 8 * CHECKS) == 0:
-                    filled += _put_all(words, many, base, ordinal, to, beside)
+                    filled += _put_all(words, many, base, ordinal, to, to_probes)
                 else:
                     low = load_key(load_key(side + 8 * SEEN_FROM) + (n << 3)) - base
                     high = load_key(load_key(side + 8 * SEEN_TO) + (n << 3)) - base
-                    filled += _put_seen(words, many, low, high, base, ordinal, to, beside)
+                    filled += _put_seen(words, many, low, high, base, ordinal, to, to_probes)
                 words += many << 3
                 left_over -= many
             run += FIELDS << 3

@@ -2,7 +2,7 @@
 
 The general path decides for each push what a plan leaves open: filters, further terms, times, keys out of range. That
 costs some 500 µs a push whatever its size. Here all of it is decided once, and a push that does not fit is not
-accepted. The steps are the same: insert, probe, weave; tests run every push through both paths.
+accepted. The steps are the same: insert, probe, merge the pairs; tests run every push through both paths.
 
 Four fused pushes share the path: through tables of cells (`cells`), their small ones in a single call (`small_push`),
 small ones through sorted runs (`sorted_runs`), and those of any terms and filters (`terms`).

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.index.factory import run_chain
+from slidejoin.index.kernels.arrival_pairs import ProbeStretch, SideCounts, SideMatches, merge_counts, merge_pairs
 from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE
-from slidejoin.index.kernels.weaving import weave, weave_counts
 from slidejoin.index.kinds import CELLS, RUNS
 from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming
 from slidejoin.jit.vectors.fields import word, words_for
@@ -203,17 +203,16 @@ class FusedRuns(FusedPush):
         ranks, pairs = (arrivals.left_rank, arrivals.right_rank), left.total + right.total
         if self._counting:
             matches, marks = np.empty(lefts + rights, np.int64), np.empty(lefts + rights, np.bool_)
-            weave_counts(ranks[0], left.counts, ranks[1], right.counts, 0, 0, lefts, rights, matches, marks)
+            ours, theirs = SideCounts(ranks[0], left.counts), SideCounts(ranks[1], right.counts)
+            merge_counts(ours, theirs, ProbeStretch(0, 0, lefts, rights), matches, marks)
             start = parts.stats.since("write", start)
             out = self._counts(matches, batch.columns, arrivals, marks)
         else:
             ordinals = parts.memory.take(pairs), parts.memory.take(pairs)
             floors = [parts.windows[side].index.floor for side in SIDES]
-            weave(
-                ranks[0], left.counts, left.positions, first["left"], floors[1],
-                ranks[1], right.counts, right.positions, first["right"], floors[0],
-                0, 0, 0, 0, lefts, rights, *ordinals, 0, pairs,
-            )  # fmt: skip
+            ours = SideMatches(ranks[0], left.counts, left.positions, first["left"], floors[1], 0)
+            theirs = SideMatches(ranks[1], right.counts, right.positions, first["right"], floors[0], 0)
+            merge_pairs(ours, theirs, ProbeStretch(0, 0, lefts, rights), *ordinals, 0, pairs)
             start = parts.stats.since("write", start)
             if self._join_type is None:
                 out = self._output.table(*ordinals)

@@ -288,8 +288,8 @@ def hold_matches(
 ) -> bool:
     """Write where a condition holds for what probes have matched, without writing these pairs.
 
-    Probe i has the ordinal ``first + i``, and positions count from ``base + 1``, as in `index.kernels.weaving`; `role`
-    is 0 for left probes, 1 for right ones. flags (places,) bool at the same places as the positions. For all else see
+    Probe i has the ordinal ``first + i``, and positions count from ``base + 1``, see `SideMatches`; `role` is 0 for
+    left probes, 1 for right ones. flags (places,) bool at the same places as the positions. For all else see
     `hold_pairs`. O(matches * instructions).
     """
     two, sides, positions, counts = _blocks_for(program), program.sides, matches.positions, matches.counts

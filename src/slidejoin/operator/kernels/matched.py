@@ -72,7 +72,7 @@ def mark_rows(marks: Marks, ordinals: NDArray[np.int64]) -> None:
 
 @kernel(MARKS, U32, types.int64, types.int64, types.int64)
 def mark_matches(marks: Marks, positions: NDArray[np.uint32], begin: int, end: int, base: int) -> None:
-    """Set the marks of matches by their positions, see `weave`, at places begin…end-1. O(end - begin)."""
+    """Set the marks of matches by their positions, see `merge_pairs`, at places begin…end-1. O(end - begin)."""
     start = U32_OF((base + 1) & LOW_32)
     for place in range(begin, end):
         ordinal = base + ((int(positions[U64(place)]) - int(start)) & LOW_32)

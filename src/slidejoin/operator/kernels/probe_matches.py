@@ -36,7 +36,7 @@ class ProbeMatches(NamedTuple):
     Attributes
     ----------
     positions : (places,) uint32
-        See `index.kernels.weaving`; one probe after the other, from `place` on.
+        See `index.kernels.arrival_pairs`; one probe after the other, from `place` on.
     counts : (n,) int32
         Of each probe.
     """

@@ -8,7 +8,7 @@ A bucket has 16 words of 32 bits: seven keys, a link, seven positions, and the n
 A position is dead once its ordinal is below the floor, and an insert overwrites any dead one: nothing is ever sorted,
 merged, moved or deleted. Rows whose bucket is full of live ones overflow into the lines that follow, one after the
 other, which are buckets of other cells: most of those are empty where some are full. The link then says how many lines
-these are, and which of them took the last row. No more than SPREAD lines belong to one bucket (see `placing`). Rows of
+these are, and which of them took the last row. No more than SPREAD lines belong to one bucket (see `buckets`). Rows of
 still denser cells go to a pool of chunks of `LINES` lines each, filled upwards; the first line links to the chunk
 before::
 
@@ -22,12 +22,12 @@ position is in the chunk that the link names, and a chunk whose rows are all dea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numba import types
 
-from slidejoin.index.cells.kernels.placing import (
+from slidejoin.index.cells.kernels.buckets import (
     BUCKETS,
     CURSOR,
     DEEP,
@@ -40,7 +40,8 @@ from slidejoin.index.cells.kernels.placing import (
     SPREAD,
     bucket_of,
 )
-from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_U32, U64, inlined, kernel, prefetch
+from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_U32, U32, U64, inlined, kernel, prefetch
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.vectors import LOW_32, borrowed, dead_lanes, first_one
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_SLOTS",
+    "CELLS",
     "CHAINED",
     "HALF",
     "I64_OF",
@@ -59,6 +61,7 @@ __all__ = [
     "SLOTS",
     "U32_OF",
     "WORDS",
+    "Cells",
     "insert_cells",
     "sweep_cells",
 ]
@@ -82,6 +85,27 @@ OFTEN = 32
 
 U32_OF: Callable[[Any], Any] = np.uint32
 I64_OF = cast("Callable[[Any], int]", np.int64)
+
+
+class Cells(NamedTuple):
+    """A table that is probed.
+
+    Attributes
+    ----------
+    slots : (lines * WORDS,) uint32
+        The buckets, and the lines behind the last one.
+    pool : (lines * WORDS,) uint32
+        The chunks.
+    state : (STATE,) int64
+        See `index.cells.kernels.buckets`.
+    """
+
+    slots: NDArray[np.uint32]
+    pool: NDArray[np.uint32]
+    state: NDArray[np.int64]
+
+
+CELLS = group(Cells, U32, U32, I64)
 
 
 @inlined
@@ -139,17 +163,17 @@ def insert_cells(  # noqa: C901 - one path through an insert, seen whole
     pool: NDArray[np.uint32],
     state: NDArray[np.int64],
     keys: NDArray[np.int64],
-    kept: NDArray[np.bool_],
+    matchable: NDArray[np.bool_],
     start: int,
     first: int,
 ) -> int:
     """Insert rows start, start + 1, … and return where it stopped: at the end, or at a row that needs a larger pool.
 
-    slots ((buckets + spread - 1) * 16,) and pool (lines * 16,) uint32; state (STATE,) int64, kept up to date; keys (n,)
-    int64 of the rows with the ordinals first, first + 1, …; kept (n,) bool, the rows that may match anything, or (0,)
-    for all. Of the pool, whole chunks are used. O(n).
+    The arrays are those of `Cells`; keys (n,) int64 of the rows with the ordinals first, first + 1, …; matchable (n,)
+    bool, the rows that may match anything, or (0,) for all. Of the pool, whole chunks are used. O(n).
     """
-    slots, pool, state, keys, kept = borrowed(slots), borrowed(pool), borrowed(state), borrowed(keys), borrowed(kept)
+    slots, pool, state = borrowed(slots), borrowed(pool), borrowed(state)
+    keys, matchable = borrowed(keys), borrowed(matchable)
     shift, buckets, bottom = state[SHIFT], state[BUCKETS], int((state[FLOOR] + 1) & LOW_32)
     multiplier, spread, floor, cursor = state[MULTIPLIER], int(state[SPREAD]), U32_OF(bottom), int(state[CURSOR])
     smallest, largest, deep, beyond = state[SMALLEST], state[LARGEST], state[DEEP] != 0, 0
@@ -160,7 +184,7 @@ def insert_cells(  # noqa: C901 - one path through an insert, seen whole
         prefetch(slots, bucket_of(keys[U64(min(j + AHEAD, n - 1))] >> shift, buckets, multiplier) * WORDS)
         if deep:
             _ask_behind(slots, bucket_of(keys[U64(min(j + NEAR, n - 1))] >> shift, buckets, multiplier) * WORDS, bottom)
-        if kept.size > 0 and not kept[U64(j)]:
+        if matchable.size > 0 and not matchable[U64(j)]:
             j += 1
             continue
         key, position = keys[U64(j)], U32_OF((first + j + 1) & LOW_32)

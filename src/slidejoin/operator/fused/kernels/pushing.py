@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from slidejoin.index.cells.kernels.placing import LARGEST, SMALLEST
+from slidejoin.index.cells.kernels.buckets import LARGEST, SMALLEST
 from slidejoin.index.cells.kernels.probing import MARGIN
 from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now, read_word, swap_word, wait_for_byte, write_word, yield_thread
@@ -259,7 +259,7 @@ def meet(
     left: NDArray[np.int64],
     right: NDArray[np.int64],
 ) -> None:
-    """Do all the work of a push, or what is left of it: insert, probe, weave.
+    """Do all the work of a push, or what is left of it: insert, probe, merge the pairs.
 
     words: of a WORK, see `kernels.work`; whether it was `begun` with a second thread, and then all that it
     needs was shown to it. Keys and ranks (n,) int64 of each side's rows; left and right (places,) int64 take pairs, or

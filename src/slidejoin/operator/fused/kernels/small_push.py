@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from slidejoin.index.cells.kernels.placing import FLOOR
+from slidejoin.index.cells.kernels.buckets import FLOOR
 from slidejoin.index.kernels.view import ARRIVED, VIEW
 from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in

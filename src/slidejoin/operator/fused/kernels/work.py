@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
-from slidejoin.index.cells.kernels.table import insert_cells
+from slidejoin.index.cells.kernels.probing import MARGIN, CellRanges, count_cells, find_cells
+from slidejoin.index.cells.kernels.table import Cells, insert_cells
+from slidejoin.index.kernels.arrival_pairs import ProbeStretch, SideCounts, SideMatches, merge_counts, merge_pairs
 from slidejoin.index.kernels.view import VIEW
-from slidejoin.index.kernels.weaving import weave, weave_counts
 from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now
 from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, record, records_in, u32_in, u64_in
@@ -203,7 +203,7 @@ def _keep_held(work: np.record, role: int, matches: ProbeMatches, total: int) ->
 def _probe(work: np.record, role: int, stretch: int) -> None:
     """Answer the probes of a stretch; none of them if not all rows could be inserted."""
     side = work.roles[U64(role)]
-    slots, pool, state = u32_in(side.table.slots), u32_in(side.table.pool), i64_in(side.table.state)
+    cells = Cells(u32_in(side.table.slots), u32_in(side.table.pool), i64_in(side.table.state))
     view, begin, end = i64_at(side.viewed, VIEW), side.stops[U64(stretch)], side.stops[U64(stretch + 1)]
     place, done, last = side.beyond[U64(stretch)], begin, 0
     if begin < end and side.inserted == side.keys.length:
@@ -213,15 +213,16 @@ def _probe(work: np.record, role: int, stretch: int) -> None:
             lower = upper = side.probes.address
         _find_ranges(side, begin, end)
         lo, hi = i64_at(lower, count), i64_at(upper, count)
+        ranges = CellRanges(lo, hi, rank, view)
         positions, counts = u32_in(side.matches), i32_at(side.counts, count)
         whole = side.checked_low != 0 or side.wide != 0
         programmed = work.program.code.length != 0
         checked = whole or programmed or side.further_low != 0
         if work.counting != 0 and side.times == 0 and not checked:
-            done, last = count_cells(slots, pool, state, lo, hi, rank, view, begin, end, positions, 0, ENDLESS, counts)
+            done, last = count_cells(cells, ranges, begin, end, positions, 0, ENDLESS, counts)
         else:
             limit = side.beyond[U64(stretch + 1)] - MARGIN
-            done, last = find_cells(slots, pool, state, lo, hi, rank, view, begin, end, positions, place, limit, counts)
+            done, last = find_cells(cells, ranges, begin, end, positions, place, limit, counts)
             last -= place
             matches = ProbeMatches(positions, counts, begin, done, place)
             stored = StoredValues(i64_in(side.stored), side.stored_columns)
@@ -255,9 +256,14 @@ def _write(work: np.record, stretch: int) -> None:
     j, j_end = other.stops[U64(stretch)], other.stops[U64(stretch + 1)]
     if work.counting != 0:
         matches, is_left = i64_at(work.left_out, lefts + rights), flags_at(work.right_out, lefts + rights)
-        weave_counts(left_rank, left_counts, right_rank, right_counts, i, j, i_end, j_end, matches, is_left)
+        ours, theirs = SideCounts(left_rank, left_counts), SideCounts(right_rank, right_counts)
+        merge_counts(ours, theirs, ProbeStretch(i, j, i_end, j_end), matches, is_left)
         return
     left_positions, right_positions = u32_in(own.matches), u32_in(other.matches)
+    ours = SideMatches(left_rank, left_counts, left_positions, own.ordinal, own.floor, own.beyond[U64(stretch)])
+    theirs = SideMatches(
+        right_rank, right_counts, right_positions, other.ordinal, other.floor, other.beyond[U64(stretch)]
+    )
     left, right = i64_at(work.left_out, places), i64_at(work.right_out, places)
     at = 0
     for before in range(stretch):
@@ -266,13 +272,9 @@ def _write(work: np.record, stretch: int) -> None:
     end, aside = middle + other.total[U64(stretch)], work.aside != 0
     # Either both roles at once, or the left one up to the middle and then the right one.
     for turn in range(2 if aside else 1):
-        weave(
-            left_rank, left_counts, left_positions, own.ordinal, own.floor,
-            right_rank, right_counts, right_positions, other.ordinal, other.floor,
-            i_end if turn else i, j_end if aside and not turn else j,
-            own.beyond[U64(stretch)], other.beyond[U64(stretch)], i_end, j_end,
-            left, right, middle if turn else at, middle if aside and not turn else end,
-        )  # fmt: skip
+        of_stretch = ProbeStretch(i_end if turn else i, j_end if aside and not turn else j, i_end, j_end)
+        begin, stop = middle if turn else at, middle if aside and not turn else end
+        merge_pairs(ours, theirs, of_stretch, left, right, begin, stop)
 
 
 @inlined

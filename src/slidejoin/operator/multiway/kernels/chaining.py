@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from numba import types
 
-from slidejoin.index.cells.kernels.placing import FLOOR
-from slidejoin.index.cells.kernels.probing import MARGIN, count_cells, find_cells
-from slidejoin.index.cells.kernels.table import I64_OF
+from slidejoin.index.cells.kernels.buckets import FLOOR
+from slidejoin.index.cells.kernels.probing import MARGIN, CellRanges, count_cells, find_cells
+from slidejoin.index.cells.kernels.table import I64_OF, Cells
 from slidejoin.index.kernels.view import VIEW
 from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
 from slidejoin.jit.vectors.atomics import now
@@ -235,15 +235,16 @@ def _take_step(work: np.record, chain: np.record, number: int, n: int, counting:
     if not _find_ranges(step, values[timed + step.owner], lo, hi):
         return TOO_FAR
     rank_probes(i64_in(step.seen), i64_in(chain.ranks), producers, step.arrived, rank)
-    slots, pool, state = u32_in(step.table.slots), u32_in(step.table.pool), i64_in(step.table.state)
-    view = i64_at(place_of(step.viewed), VIEW)
+    state = i64_in(step.table.state)
+    cells = Cells(u32_in(step.table.slots), u32_in(step.table.pool), state)
+    ranges = CellRanges(lo, hi, rank, i64_at(place_of(step.viewed), VIEW))
     if counting != 0 and timed == 0:
-        count_cells(slots, pool, state, lo, hi, rank, view, 0, n, positions, 0, ENDLESS, counts)
+        count_cells(cells, ranges, 0, n, positions, 0, ENDLESS, counts)
         total = 0
         for i in range(n):
             total += counts[U64(i)]
     else:
-        done, total = find_cells(slots, pool, state, lo, hi, rank, view, 0, n, positions, 0, ROOM, counts)
+        done, total = find_cells(cells, ranges, 0, n, positions, 0, ROOM, counts)
         if done < n:
             return TOO_DENSE
         if timed != 0 and total > 0:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.index.cells.kernels.placing import GOLDEN, bucket_of
+from slidejoin.index.cells.kernels.buckets import GOLDEN, bucket_of
 from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
 from slidejoin.jit.groups import group
 

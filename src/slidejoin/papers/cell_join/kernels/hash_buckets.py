@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.index.cells.kernels.placing import GOLDEN, bucket_of
+from slidejoin.index.cells.kernels.buckets import GOLDEN, bucket_of
 from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import types
 
-from slidejoin.index.cells.kernels.placing import (
+from slidejoin.index.cells.kernels.buckets import (
     BUCKETS,
     LARGEST,
     MULTIPLIER,

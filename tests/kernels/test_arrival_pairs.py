@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.kernels.weaving import check_found, weave
+from slidejoin.index.kernels.arrival_pairs import ProbeStretch, SideMatches, filter_positions, merge_pairs
 from tests.kernels.cells import CANARY, FIRSTS, i64, u32
 
 
@@ -35,7 +35,7 @@ def check_checks(seed: int, pieces: tuple[int, ...], n: int) -> None:
         )
 
     kept = [[o for o in answers[i] if passes(i, o)] if begin <= i < end else answers[i] for i in range(n)]
-    left = check_found(found, counts, begin, end, stored, lows, highs, dims)
+    left = filter_positions(found, counts, begin, end, stored, lows, highs, dims)
     assert found[:left].tolist() == u32([o + 1 for answer in kept[begin:end] for o in answer]).tolist()
     assert counts.tolist() == [len(answer) for answer in kept]
     assert found[-1] == CANARY
@@ -52,7 +52,7 @@ def test_checks_by_seed() -> None:
         check_checks(seed, [(1,), (2,), (1, 3), (2, 1, 1)][seed % 4], 5)
 
 
-def check_weaving(seed: int, probes: int, parts: int) -> None:
+def check_pairs(seed: int, probes: int, parts: int) -> None:
     """Both sides' answers in the order of their ranks, in stretches that begin and end anywhere."""
     chosen = random.Random(seed)
     sides: dict[str, Any] = {"left": [], "right": []}
@@ -93,21 +93,20 @@ def check_weaving(seed: int, probes: int, parts: int) -> None:
         starts, ends = ({side: until(side, stop) for side in sides} for stop in (begin, end))
         at = edge + sum(taken for _, taken in starts.values())
         to = edge + sum(taken for _, taken in ends.values())
-        weave(
-            *arrays["left"], *arrays["right"], starts["left"][0], starts["right"][0], starts["left"][1],
-            starts["right"][1], ends["left"][0], ends["right"][0], left, right, at, to,
-        )  # fmt: skip
+        ours, theirs = (SideMatches(*arrays[side], starts[side][1]) for side in ("left", "right"))
+        stretch = ProbeStretch(starts["left"][0], starts["right"][0], ends["left"][0], ends["right"][0])
+        merge_pairs(ours, theirs, stretch, left, right, at, to)
     flat = [pair for pairs in expected for pair in pairs]
     for out, place in ((left, 0), (right, 1)):
         assert out.tolist() == [-1] * edge + [pair[place] for pair in flat] + [-1] * edge
 
 
 @given(st.integers(0, 2**32), st.integers(0, 12), st.integers(1, 4))
-def test_weaving(seed: int, probes: int, parts: int) -> None:
-    check_weaving(seed, probes, parts)
+def test_pairs(seed: int, probes: int, parts: int) -> None:
+    check_pairs(seed, probes, parts)
 
 
 @pytest.mark.nojit
-def test_weaving_by_seed() -> None:
+def test_pairs_by_seed() -> None:
     for seed in range(12):
-        check_weaving(seed, 9, 1 + seed % 3)
+        check_pairs(seed, 9, 1 + seed % 3)
