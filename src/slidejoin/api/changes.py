@@ -30,7 +30,6 @@ from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.widths import in_one_chunk
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import make_join_spec
-from slidejoin.spec.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,21 +118,18 @@ def _renamed(item: str, former: tuple[str, str], aliases: tuple[str, str]) -> st
 
 def _check_window(old: Window, new: Window) -> None:
     """Refuse windows whose results the rows of the former one could never give."""
-    if isinstance(old, CountWindow) != isinstance(new, CountWindow):
-        kinds = ["counted in rows" if isinstance(one, CountWindow) else "of time" for one in (old, new)]
+    if old.kind != new.kind:
         msg = (
-            f"the snapshot has {old!r}, a window {kinds[0]}; {new!r} is {kinds[1]}, which takes other rows. Give a "
+            f"the snapshot has {old!r}, a window {old.kind}; {new!r} is {new.kind}, which takes other rows. Give a "
             f"window of the same kind; {START_ANEW}"
         )
         raise StateError(msg)
-    if not (isinstance(old, TimeWindow) and isinstance(new, TimeWindow)):
-        return
     for name, why in (
         ("left_on", "the rows are of other times"),
         ("right_on", "the rows are of other times"),
         ("lateness", "other rows were late"),
     ):
-        was, now = getattr(old, name), getattr(new, name)
+        was, now = getattr(old, name, None), getattr(new, name, None)
         if was != now:
             msg = (
                 f"the snapshot has a window with {name}={was!s}, the new one has {name}={now!s}: {why}. Only the "
@@ -190,28 +186,26 @@ def _stretches(ordinals: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def log_missing(
-    old: tuple[Window, Scope | None], new: tuple[Window, Scope | None], rows: Mapping[Side, tuple[int, int]]
+    before: Window, after: Window, rows: Mapping[Side, tuple[int, int]], ticks: Mapping[Side, int] | None = None
 ) -> None:
     """Log until when results of a longer window lack pairs, if rows have left the former one.
 
     Parameters
     ----------
-    old, new : pair of Window and Scope
-        The windows; without scopes only those counted in rows are compared.
+    before, after : Window
     rows : dict from side to pair of int
         How many rows a side has seen, and how many of these are there.
+    ticks : dict from side to int, optional
+        By how much longer rows of a side stay, in ticks of the event times.
     """
     for side, (seen, stored) in rows.items():
-        (before, scope), (after, longer) = old, new
-        until = None
+        until, longer = None, (ticks or {}).get(side, 0)
         first = before.first(side, seen)
         if after.first(side, seen) < first:
             size, slide = after.view(side)
             until = f"{size + -(-first // slide) * slide - seen:,} more {side} rows have arrived"
-        elif scope is not None and longer is not None and stored < seen:
-            ticks = longer.length(side) - scope.length(side)
-            if ticks > 0:
-                until = f"the watermark has advanced by {ticks:,} ticks of the event times"
+        elif stored < seen and longer > 0:
+            until = f"the watermark has advanced by {longer:,} ticks of the event times"
         if until is not None:
             log.warning(
                 "%r shows more %s rows than %r, which the snapshot had, and rows that had left it are gone: pairs with "

@@ -21,9 +21,8 @@ from slidejoin.api.snapshot_format import (
 from slidejoin.arguments import at_least_one
 from slidejoin.errors import StateError
 from slidejoin.operator.multiway.figures import MultiStats
-from slidejoin.rows.arrow_buffers import by_name, empty_of
+from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.spec.multi_spec import MultiSpec
-from slidejoin.spec.window import TimeWindow
 from slidejoin.stored import MOST_ROWS, StoredValue
 
 if TYPE_CHECKING:
@@ -193,11 +192,10 @@ def _load_windows(state: MultiState, header: StoredValue, tables: list[pa.Table]
         if counted and ranges and ranges[0][0] + table.num_rows != end:
             msg = f"{table.num_rows} {what} are not the newest of {end}"
             raise StateError(msg)
-        if not counted and table.num_rows:
-            latest = int(operator.plan.scopes[number].ticks("right", by_name(table))[0].max())
-            if latest > newest[number]:
-                msg = f"the clock has seen event times up to {newest[number]} of the {what}, and one has {latest}"
-                raise StateError(msg)
+        latest = operator.plan.newest(number, table)
+        if latest is not None and latest > newest[number]:
+            msg = f"the clock has seen event times up to {newest[number]} of the {what}, and one has {latest}"
+            raise StateError(msg)
         rows.append((table, ranges, end))
     operator.load(rows)
     operator.resume(newest, MultiStats.from_json(header["stats"].value, spec.streams))
@@ -206,6 +204,5 @@ def _load_windows(state: MultiState, header: StoredValue, tables: list[pa.Table]
 def _check_rows(spec: MultiSpec, stream: str, table: pa.Table, schema: pa.Schema) -> None:
     """Check the columns of a stream's rows, and that each has an event time where the windows are of time."""
     check_schema(f"rows of {stream!r}", table, schema)
-    window = spec.windows[spec.streams.index(stream)]
-    if isinstance(window, TimeWindow):
-        check_times(table, window.right_on, f"rows of {stream!r}")
+    for name in spec.windows[spec.streams.index(stream)].event_times("right"):
+        check_times(table, name, f"rows of {stream!r}")

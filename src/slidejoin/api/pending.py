@@ -17,7 +17,6 @@ from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.rows.arrow_buffers import array_of, empty_of
 from slidejoin.rows.reorder import rows_as_given
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
-from slidejoin.spec.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.multi_spec import MultiSpec
+    from slidejoin.spec.window import Window
 
 __all__ = ["MultiPending", "PendingRows"]
 
@@ -66,9 +66,8 @@ class PendingRows:
         out = self.empty({side: table.schema})
         if by is not None:
             table = rows_as_given(table, np.argsort(by[side == "right"], kind="stable"))
-        window = self._config.window
-        if not isinstance(window, CountWindow):
-            times = table.column(window.on(side))
+        for name in self._config.window.event_times(side):
+            times = table.column(name)
             if times.null_count:
                 if self._late is not None:
                     self._late.add({side: rows_as_given(table, np.flatnonzero(times.is_null()))})
@@ -98,14 +97,12 @@ class PendingRows:
                 self.tables.append(table)
                 self._rows += table.num_rows
                 self.nbytes += table.nbytes
-        window = self._config.window
         if self.side is None or self._leaves_behind:
             return
-        if isinstance(window, CountWindow):
-            for oldest in _left_behind(self.tables, self._rows, window.size(self.side) + window.slide):
-                self.dropped += oldest.num_rows
-                self._rows -= oldest.num_rows
-                self.nbytes -= oldest.nbytes
+        for oldest in _left_behind(self.tables, self._rows, sum(self._config.window.view(self.side))):
+            self.dropped += oldest.num_rows
+            self._rows -= oldest.num_rows
+            self.nbytes -= oldest.nbytes
 
     @property
     def _leaves_behind(self) -> bool:
@@ -121,9 +118,7 @@ class PendingRows:
             If it has not.
         """
         config = self._config
-        names = list(columns_of(config.on, side))
-        if not isinstance(config.window, CountWindow):
-            names.append(config.window.on(side))
+        names = [*columns_of(config.on, side), *config.window.event_times(side)]
         alias = config.aliases[0 if side == "left" else 1] + "."
         names += [item.removeprefix(alias) for item in config.select or () if item.startswith(alias)]
         names += config.read_of(side)
@@ -214,6 +209,14 @@ def _left_behind(tables: list[pa.Table], rows: int, most: int) -> Iterator[pa.Ta
         yield tables.pop(0)
 
 
+def _with_times(rows: pa.Table, window: Window) -> NDArray[np.int64] | None:
+    """Return the places of the rows of a stream that have an event time; None if all have one, or need none."""
+    for name in window.event_times("right"):
+        if rows.column(name).null_count:
+            return np.flatnonzero(rows.column(name).is_valid())
+    return None
+
+
 def with_nothing(rows: pa.Table, aggregate: Aggregate) -> pa.Table:
     """Return left rows with their aggregates over no pairs; the types of most follow from the right schema."""
     for one in aggregate.functions:
@@ -267,9 +270,9 @@ class MultiPending:
                 continue
             rows: pa.Table = tables[stream]
             keys = None if by is None else by[stream]
-            if isinstance(window, TimeWindow) and (without := rows.column(window.right_on).null_count):
-                missing += without
-                there = np.flatnonzero(rows.column(window.right_on).is_valid())
+            there = _with_times(rows, window)
+            if there is not None:
+                missing += rows.num_rows - there.size
                 rows, keys = rows_as_given(rows, there), None if keys is None else keys[there]
             if keys is not None:
                 order = np.argsort(keys, kind="stable")
@@ -307,13 +310,12 @@ class MultiPending:
         columns[-1] = array_of(np.zeros(rows.num_rows, np.int64))
         return pa.Table.from_arrays(columns, schema=schema)
 
-    def _trim(self, stream: str, window: CountWindow | TimeWindow) -> None:
+    def _trim(self, stream: str, window: Window) -> None:
         """Keep no more than a count window can show, in whole batches."""
         held = self.tables[stream]
-        if isinstance(window, CountWindow):
-            rows = sum(table.num_rows for table in held)
-            for oldest in _left_behind(held, rows, window.right + window.slide):
-                self.dropped[stream] = self.dropped.get(stream, 0) + oldest.num_rows
+        rows = sum(table.num_rows for table in held)
+        for oldest in _left_behind(held, rows, sum(window.view("right"))):
+            self.dropped[stream] = self.dropped.get(stream, 0) + oldest.num_rows
 
     def check_names(self, stream: str, schema: pa.Schema) -> None:
         """Check that a stream has the columns that the predicate, its window and the selection name.
@@ -327,7 +329,7 @@ class MultiPending:
         wanted = [stream_and_name(node.name) for node in walk(self.spec.on) if isinstance(node, Column)]
         names = [name for owner, name in wanted if owner == stream]
         names += [stream_and_name(item)[1] for item in self.spec.select or () if stream_and_name(item)[0] == stream]
-        names += [window.right_on] if isinstance(window, TimeWindow) else []
+        names += window.event_times("right")
         for name in names:
             if name not in schema.names:
                 msg = f"stream {stream!r} has no column {name!r}; its columns are {', '.join(schema.names)}."

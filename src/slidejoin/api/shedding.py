@@ -128,7 +128,7 @@ class Shedding:
             warnings.simplefilter("ignore", NoIndexWarning)  # the join itself has said so
             try:
                 self._sample = StreamJoin(
-                    window=_scaled(spec.window, self._rate), order="none", schemas=(numbered[0], numbered[1]),
+                    window=spec.window.sampled(self._rate), order="none", schemas=(numbered[0], numbered[1]),
                     select=[f"{alias}.{NUMBER}" for alias in spec.aliases], suffix=" of the right", **common,
                 )  # fmt: skip
                 if self.policy == "least_likely":
@@ -264,14 +264,5 @@ class Shedding:
 
 def _rate(window: Window) -> float:
     """Return the share of all rows that is sampled."""
-    if not isinstance(window, CountWindow):
-        return OF_TIME
-    return min(max(SAMPLED_WINDOW / max(window.left, window.right), FEWEST), MOST)
-
-
-def _scaled(window: Window, rate: float) -> Window:
-    """Return the window of the sample: of as many sampled rows as the window has rows, or the same time."""
-    if not isinstance(window, CountWindow):
-        return window
-    left, right = (max(round(window.size(side) * rate), 1) for side in SIDES)
-    return CountWindow(left=left, right=right)
+    rows = max(window.capacity(side) or 0 for side in SIDES)
+    return min(max(SAMPLED_WINDOW / rows, FEWEST), MOST) if rows else OF_TIME

@@ -30,7 +30,6 @@ from slidejoin.rows.arrow_buffers import by_name, empty_of
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import JoinSpec, algorithm_of, check_topology, wall_clock_of
 from slidejoin.spec.topologies import topology_of
-from slidejoin.spec.window import CountWindow
 from slidejoin.stored import MOST_ROWS, StoredValue
 
 if TYPE_CHECKING:
@@ -264,7 +263,8 @@ def _load_windows(
         scope = bind_scope(saved.window, plan.schema("left"), plan.schema("right"), None)
         rows = without_gone(scope, rows, operator.clock.watermark, self_join=config.self_join)
         counts = {side: (seen, table.num_rows) for side, (table, _, seen) in rows.items()}
-        log_missing((saved.window, scope), (config.window, plan.scope), counts)
+        longer = {side: plan.scope.length(side) - scope.length(side) for side in SIDES}
+        log_missing(saved.window, config.window, counts, longer)
     operator.load(rows)
     for side in SIDES:
         _load_marks(operator, side, marks.get(side))
@@ -276,8 +276,8 @@ def _load_windows(
 def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table], saved: JoinSpec) -> None:
     config, waiting, stored = state.config, state.waiting, header["waiting"]
     side = stored["side"].or_none(lambda one: one.one_of(SIDES))
-    counted = isinstance(saved.window, CountWindow)
-    waiting.side, waiting.dropped = side, stored["dropped"].whole(0, MOST_ROWS if counted else 0)
+    drops = saved.window.capacity("left") is not None
+    waiting.side, waiting.dropped = side, stored["dropped"].whole(0, MOST_ROWS if drops else 0)
     if list(state.schemas) != [side][: side is not None] or len(tables) != stored["rows"].flag():
         msg = f"rows of the side {side!r} wait in {len(tables)} tables, with schemas of {', '.join(state.schemas)}"
         raise StateError(msg)
@@ -290,17 +290,15 @@ def _load_waiting(state: JoinState, header: StoredValue, tables: list[pa.Table],
     waiting.check_names(side, state.schemas[side])
     for table in tables:
         check_schema(f"{side} rows", table, state.schemas[side])
-    if isinstance(saved.window, CountWindow):
-        rows = sum(table.num_rows for table in tables)
-        _check_counted(saved, saved.window, side, waiting.dropped, rows, waiting.dropped + rows)
-    else:
-        for table in tables:
-            check_times(table, saved.window.on(side), f"{side} rows")
+        for name in saved.window.event_times(side):
+            check_times(table, name, f"{side} rows")
+    rows = sum(table.num_rows for table in tables)
+    _check_counted(saved, side, waiting.dropped, rows, waiting.dropped + rows)
     waiting.keep(tables)
     if config is saved:
         return
     seen = waiting.dropped + sum(table.num_rows for table in waiting.tables)
-    log_missing((saved.window, None), (config.window, None), {side: (seen, seen - waiting.dropped)})
+    log_missing(saved.window, config.window, {side: (seen, seen - waiting.dropped)})
 
 
 def _lacking(side: Side, lacking: list[str], known: list[str], config: JoinSpec) -> StateError:
@@ -312,8 +310,11 @@ def _lacking(side: Side, lacking: list[str], known: list[str], config: JoinSpec)
     )
 
 
-def _check_counted(config: JoinSpec, window: CountWindow, side: Side, first: int, rows: int, seen: int) -> None:
+def _check_counted(config: JoinSpec, side: Side, first: int, rows: int, seen: int) -> None:
     """Check that so many rows of a side, from one on, are those of a count window when so many have come."""
+    window = config.window
+    if window.capacity(side) is None:
+        return
     # Another window may have been given before; joins that need all rows keep theirs.
     needed = config.how != "inner" or config.deferred
     if first + rows != seen or (needed and first > window.first(side, seen)):
@@ -323,12 +324,10 @@ def _check_counted(config: JoinSpec, window: CountWindow, side: Side, first: int
 
 def _check_rows(config: JoinSpec, plan: Plan, side: Side, rows: LoadedRows, clock: Clock) -> None:
     """Check that the rows of a side are those that its window can have, as whoever looks for them takes for granted."""
-    (table, stretches, seen), window = rows, config.window
-    if isinstance(window, CountWindow):
-        _check_counted(config, window, side, stretches[0][0] if stretches else seen, table.num_rows, seen)
-        return
-    name = window.on(side)
-    check_times(table, name, f"{side} rows")
+    table, stretches, seen = rows
+    _check_counted(config, side, stretches[0][0] if stretches else seen, table.num_rows, seen)
+    for name in config.window.event_times(side):
+        check_times(table, name, f"{side} rows")
     newest = plan.scope.times(side, by_name(table))
     if newest is None or not newest.size:
         return

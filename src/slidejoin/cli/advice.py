@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from slidejoin.errors import ConfigError
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.column_names import quoted
-from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +40,8 @@ def check_event_times(job: Job, frames: Mapping[str, DataFrame]) -> None:
     from pyspark.sql.types import TimestampType  # noqa: PLC0415 - an extra
 
     join = job.join
-    if not isinstance(join.window, TimeWindow):
-        return
-    for side, name in zip(SIDES, (join.left, join.right or join.left), strict=True):
-        column = join.window.on(side)
+    named = zip(SIDES, (join.left, join.right or join.left), strict=True)
+    for name, column in ((name, column) for side, name in named for column in join.window.event_times(side)):
         kinds = {field.name: field.dataType for field in frames[name].schema.fields}
         if column in kinds and not isinstance(kinds[column], TimestampType):
             own = quoted(column)

@@ -18,7 +18,6 @@ from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.predicate import columns_of
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import make_join_spec
-from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,8 +67,8 @@ def _named(join: Join, spec: JoinSpec, side: Side) -> Iterator[tuple[str, str]]:
     """Yield the columns of a side that the job names, with the keys that do."""
     for name in columns_of(spec.on, side):
         yield "join.on", name
-    if isinstance(join.window, TimeWindow):
-        yield "join.window", join.window.on(side)
+    for name in join.window.event_times(side):
+        yield "join.window", name
     if join.order_by is not None:
         yield "join.window.order_by", join.order_by
     if join.keep is not None:

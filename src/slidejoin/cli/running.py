@@ -20,7 +20,8 @@ from slidejoin.cli.session import spark_session, workers_starting
 from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
 from slidejoin.cli.stopping import GRACE, Stopped, interruptible
 from slidejoin.errors import SlideJoinError
-from slidejoin.spec.window import Span, TimeWindow
+from slidejoin.sides import SIDES
+from slidejoin.spec.window import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -209,7 +210,7 @@ def _checkpointed(spark: SparkSession, job: Job) -> None:
     places = (job.sink.checkpoint or spark.conf.get(CHECKPOINTS, None), job.sink.path)
     local_checkpoints(spark, *(place for place in places if place))
     window, interval = job.join.window, job.sink.interval
-    if DELTAS in job.session.conf or interval is None or not isinstance(window, TimeWindow):
+    if DELTAS in job.session.conf or interval is None or not window.has_watermark:
         return
     spans = [length.nanoseconds for length in (window.left, window.right) if isinstance(length, Span)]
     spark.conf.set(DELTAS, str(snapshots_for(max(spans, default=0) // max(interval.nanoseconds, 1))))
@@ -321,9 +322,9 @@ def values_of(observation: Observation) -> dict[str, int]:
 def _times_of(job: Job, source: str) -> list[str]:
     """Return the column of event times of a source, if there is one."""
     window, join = job.join.window, job.join
-    if not isinstance(window, TimeWindow) or source not in {join.left, join.right}:
+    if source not in {join.left, join.right}:
         return []
-    return [window.on("left" if source == join.left else "right")]
+    return list(window.event_times("left" if source == join.left else "right"))
 
 
 def columns_named(names: Iterable[str], columns: Sequence[str], *, case_sensitive: bool) -> list[str]:
@@ -409,7 +410,7 @@ class LostRows:
         self, of: str, late: int, null: int, within: str, bad: Mapping[str, int], mark: str | None = None
     ) -> Iterator[str]:
         window = self._job.join.window
-        if isinstance(window, TimeWindow):
+        if window.has_watermark:
             if late and self._job.join.late == "drop" and self._first("late"):
                 yield (
                     f"warning: {_rows(late)}{of} late and dropped: below the watermark{f', {mark}' if mark else ''}. "
@@ -417,7 +418,7 @@ class LostRows:
                     'late = "emit" in [join] makes late rows of inner joins rows of the result.'
                 )
             if null and self._first("without time"):
-                columns = " or ".join(dict.fromkeys((window.left_on, window.right_on)))
+                columns = " or ".join(dict.fromkeys(name for side in SIDES for name in window.event_times(side)))
                 yield (
                     f"warning: {_rows(null)}{of} without event time ({columns} is NULL), which match nothing. If the "
                     "files have one, check its name and format: schema, columns and options (timestampFormat) of the "

@@ -15,7 +15,6 @@ from slidejoin.predicate.expression.expr import And, Compare
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import UNMATCHED
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,9 +95,7 @@ def explained_join_type(config: JoinSpec) -> list[str]:
     sides = UNMATCHED[config.how]
     if not sides:
         return []
-    counted = isinstance(config.window, CountWindow)
-    when = "when they have left the window" if counted else "when the watermark has passed their time plus length"
-    return [f"rows without a match: {' and '.join(sides)} ones, emitted {when}, or by finish()"]
+    return [f"rows without a match: {' and '.join(sides)} ones, emitted {config.window.departure}, or by finish()"]
 
 
 def explained_terms(
@@ -158,7 +155,7 @@ def warn_without_index(config: JoinSpec, bound: BoundPredicate, limit: str | Non
     In a window of time, rows near in time can. A join of all rows with all rows, without a filter, needs no index.
     `limit` is which limit of planning was met, see `Plan`.
     """
-    if bound.terms or bound.never or not bound.residual or not isinstance(config.window, CountWindow):
+    if bound.terms or bound.never or not bound.residual or config.window.has_watermark:
         return
     met = "" if limit is None else f"{limit[0].upper()}{limit[1:]}. "
     message = (

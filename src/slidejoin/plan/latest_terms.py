@@ -47,13 +47,18 @@ class LatestTerms(NamedTuple):
         The one in whose order right values are: that they are not above the left one, and perhaps not far below it.
     equal : tuple of RangeTerm
         The equalities; none if all rows have one key.
-    scope : WindowTerm or None
+    scopes : tuple of WindowTerm
         The time scope, if there is one; its event times are the values then.
     """
 
     near: RangeTerm
     equal: tuple[RangeTerm, ...]
-    scope: WindowTerm | None
+    scopes: tuple[WindowTerm, ...]
+
+    @property
+    def value(self) -> RangeTerm | WindowTerm:
+        """The term whose keys the right values are: the scope's, if there is one."""
+        return self.scopes[0] if self.scopes else self.near
 
     @staticmethod
     def of(plan: Plan) -> LatestTerms | None:
@@ -71,10 +76,10 @@ class LatestTerms(NamedTuple):
             return None
         kinds = {plan.schema(side).field(name).type for side, (name,) in rule.columns.items()}
         whole = all(key.space == "exact" and not key.bias and len(key.parts) == 1 for key in rule.split.pair)
-        near, equal, scope = None, [], None
+        near, equal, scopes = None, [], []
         for term in plan.terms:
             if isinstance(term, WindowTerm) and _of_values(term, rule, *kinds):
-                scope = term
+                scopes.append(term)
             elif isinstance(term, RangeTerm) and rule.orders(term) and term.pair == rule.split.pair:
                 near = term
             elif isinstance(term, RangeTerm) and term.shape == "equality":
@@ -85,11 +90,11 @@ class LatestTerms(NamedTuple):
             return None
         if not all(_plain(term) and all(key.space != "hash" for key in term.pair) for term in equal):
             return None
-        return LatestTerms(near, tuple(equal), scope)
+        return LatestTerms(near, tuple(equal), tuple(scopes))
 
     def columns(self, plan: Plan) -> LatestColumns | None:
         """Return the columns that keys and values are, without filters and in a count window; None if they are not."""
-        if self.scope is not None or len(self.equal) != 1 or any(plan.bound.filters_side(side) for side in SIDES):
+        if self.scopes or len(self.equal) != 1 or any(plan.bound.filters_side(side) for side in SIDES):
             return None
         both = []
         for term in (self.equal[0], self.near):

@@ -451,7 +451,7 @@ def make_plan(
     )  # fmt: skip
     # Left rows that are answered as they leave are compared by other means.
     bound = bind(config.on, left, right, coded=coded, valued=coded and rule is None)
-    scope = bind_scope(config.window, left, right, numbers) if scope is None else scope
+    scope = scope or bind_scope(config.window, left, right, numbers)
     numbered: list[tuple[Term, int]] = [(term, number) for number, term in enumerate(bound.terms)]
     # Of left rows that are answered as they leave, intervals of ordinals say what a count window holds.
     if scope.term is not None and not (rule is not None and isinstance(scope, CountScope)):

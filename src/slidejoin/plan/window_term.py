@@ -206,6 +206,11 @@ class TimeScope:
         return ()
 
     @property
+    def shape(self) -> str:
+        """How narrow the term's ranges are, by kind: of a time window they are expected to be narrow."""
+        return "scope"
+
+    @property
     def label(self) -> str:
         """The scope in words, for `explain`."""
         return f"time scope l.{self.window.left_on} ~ r.{self.window.right_on}"
@@ -237,6 +242,14 @@ class TimeScope:
     def times(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64] | None:
         """Return by which (n,) int64 ticks rows expire."""
         return self.ticks(side, columns)[0]
+
+    def ranks(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+        """Return by which (n,) int64 the rows of both sides have one order: their event times."""
+        return self.ticks(side, columns)[0]
+
+    def until(self, side: Side, ticks: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return up to which watermark rows with these event times stay, (n,) int64."""
+        return saturating_add(ticks, self.length(side))
 
     def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
         """Return the event times in scope: up to the probe's own length after it, the other's before it."""
@@ -353,6 +366,11 @@ class CountScope:
         return (self.seen,)
 
     @property
+    def shape(self) -> str:
+        """How narrow the term's ranges are, by kind: nearly all rows that are stored are in them."""
+        return "numbers"
+
+    @property
     def label(self) -> str:
         """The scope in words, for `explain`."""
         return f"count scope {self.window!r}"
@@ -384,9 +402,12 @@ class CountScope:
         """Return the ordinals, (n,) int64; every row has one."""
         return _numbers(columns[self.ordinal]), None
 
-    def ranks(self, columns: Mapping[str, Any]) -> NDArray[np.int64]:
+    def ranks(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64]:  # noqa: ARG002 - as `TimeScope`
         """Return the rows' places in the one order over both sides, (n,) int64."""
         return _numbers(columns[self.ordinal]) + _numbers(columns[self.seen])
+
+    def until(self, side: Side, ticks: NDArray[np.int64]) -> None:
+        """Return None: no watermark decides how long rows stay."""
 
     def view(self, stored: Side) -> tuple[int, int]:  # noqa: ARG002 - see `OrdinalScope`
         """Return that a probe sees all stored rows: those of other buckets count as well, which a term looks at."""
@@ -440,8 +461,8 @@ class WindowTerm:
 
     @property
     def shape(self) -> str:
-        """Of a time window it is expected to be narrow; of a count window nearly all rows that are stored are in it."""
-        return "scope" if isinstance(self.scope, TimeScope) else "numbers"
+        """How narrow its ranges are, by kind."""
+        return self.scope.shape
 
     @property
     def label(self) -> str:

@@ -13,7 +13,7 @@ from slidejoin.spec.join_options import JOIN_TYPES, LATE, ORDERS, OUTPUTS
 from slidejoin.spec.nearest import Nearest
 from slidejoin.spec.options import ALWAYS, KNOWN_STRUCTURES, Options
 from slidejoin.spec.topologies import Shared, topology_of
-from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json, window_to_json
+from slidejoin.spec.window import CountWindow, Span, TimeWindow, Window, length_of, window_from_json
 from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class JoinSpec:
         """Return everything that decides the results, as plain JSON values: none of what only decides the speed."""
         plain: dict[str, Any] = {
             "on": to_json(self.on),
-            "window": window_to_json(self.window),
+            "window": self.window.to_json(),
             "how": self.how,
             "output": self.output,
             "order": self.order,
@@ -241,12 +241,13 @@ def make_join_spec(
             "leave select out"
         )
         raise ArgumentError(msg)
-    if self_join and isinstance(window, TimeWindow) and window.left_on != window.right_on:
-        msg = (
-            f"a self-join has one event-time column; got left_on={window.left_on!r}, right_on={window.right_on!r}; "
-            "write TimeWindow(…, on='column')"
-        )
-        raise ArgumentError(msg)
+    for left_on, right_on in zip(window.event_times("left"), window.event_times("right"), strict=True):
+        if self_join and left_on != right_on:
+            msg = (
+                f"a self-join has one event-time column; got left_on={left_on!r}, right_on={right_on!r}; write "
+                "TimeWindow(…, on='column')"
+            )
+            raise ArgumentError(msg)
     name, options = algorithm_of(algorithm)
     if output == "count" and how != "inner":
         msg = (
@@ -303,7 +304,7 @@ def check_topology(config: JoinSpec) -> None:
 def _late(given: object, window: Window) -> Late:
     """Check what becomes of late rows."""
     late = one_of("late", given, LATE)
-    if late == "emit" and isinstance(window, CountWindow):
+    if late == "emit" and not window.has_watermark:
         msg = f"late='emit' is for a TimeWindow; rows of {window!r} are never late. Leave late out"
         raise ArgumentError(msg)
     return late
@@ -319,7 +320,7 @@ def _idle_timeout(given: Any, window: Window, *, self_join: bool) -> Span | None
     """
     if given is None:
         return None
-    if isinstance(window, CountWindow) or self_join:
+    if self_join or not window.has_watermark:
         why = "a self-join has one stream" if self_join else f"{window!r} has no watermark"
         msg = f"idle_timeout={shown(given)}: {why}, which no other side holds back. Leave idle_timeout out"
         raise ArgumentError(msg)

@@ -16,7 +16,7 @@ from slidejoin.predicate.expression.streams import streams_of
 from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.predicate.python import Expression
 from slidejoin.spec.join_options import ORDERS, OUTPUTS
-from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json, window_to_json
+from slidejoin.spec.window import CountWindow, TimeWindow, Window, window_from_json
 from slidejoin.stored import StoredValue
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class MultiSpec:
     @property
     def counted(self) -> bool:
         """Whether the windows are counted in rows."""
-        return isinstance(self.windows[0], CountWindow)
+        return self.windows[0].capacity("right") is not None
 
     def shown(self) -> str:
         """Return the call that makes such a join, without what is left as it is by default."""
@@ -78,7 +78,7 @@ class MultiSpec:
         """Return everything that decides the results, as plain JSON values: not threads or memory limit."""
         return {
             "streams": list(self.streams),
-            "windows": [window_to_json(window) for window in self.windows],
+            "windows": [window.to_json() for window in self.windows],
             "on": to_json(self.on),
             "output": self.output,
             "order": self.order,
@@ -183,10 +183,14 @@ def _check_streams(windows: object) -> dict[str, Window]:
                 "sj.CountWindow(1000) or sj.TimeWindow('10 minutes', on='ts')"
             )
             raise ArgumentTypeError(msg)
-        _check_alike(name, window)
+        if not window.alike:
+            msg = (
+                f"the window of stream {name!r} has a left and a right side: {window!r}; a stream has one window: "
+                "write sj.CountWindow(size) or sj.TimeWindow(length, on=…)"
+            )
+            raise ArgumentError(msg)
         by_stream[name] = window
-    kinds = {type(window).__name__ for window in by_stream.values()}
-    if len(kinds) > 1:
+    if len({window.kind for window in by_stream.values()}) > 1:
         msg = (
             "the windows of all streams are counted alike, in rows or in time; got "
             + ", ".join(f"{name}: {window!r}" for name, window in by_stream.items())
@@ -194,17 +198,6 @@ def _check_streams(windows: object) -> dict[str, Window]:
         )
         raise ArgumentError(msg)
     return by_stream
-
-
-def _check_alike(name: str, window: Window) -> None:
-    """Refuse windows with two sides: a stream has one."""
-    alike = window.left == window.right and (isinstance(window, CountWindow) or window.left_on == window.right_on)
-    if not alike:
-        msg = (
-            f"the window of stream {name!r} has a left and a right side: {window!r}; a stream has one window: write "
-            "sj.CountWindow(size) or sj.TimeWindow(length, on=…)"
-        )
-        raise ArgumentError(msg)
 
 
 def _predicate(on: object, streams: tuple[str, ...]) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from slidejoin.arguments import column_name, shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError, StateError, nearest
@@ -26,7 +26,6 @@ __all__ = [
     "Window",
     "length_of",
     "window_from_json",
-    "window_to_json",
 ]
 
 NANOSECONDS = {
@@ -183,6 +182,10 @@ class CountWindow:
     right: int
     slide: int
 
+    has_watermark: ClassVar[bool] = False
+    kind: ClassVar[str] = "counted in rows"
+    departure: ClassVar[str] = "when they have left the window"
+
     def __init__(
         self, size: int | None = None, *, left: int | None = None, right: int | None = None, slide: int = 1
     ) -> None:
@@ -223,9 +226,37 @@ class CountWindow:
         sides = f"{self.left:,} rows of each side" if alike else f"{self.left:,} left and {self.right:,} right rows"
         return f"the last {sides}" + ("" if self.slide == 1 else f", which leave in blocks of {self.slide:,}")
 
+    def of_stream(self) -> str:
+        """Return the window of one stream of many in words."""
+        slide = f", in blocks of {self.slide:,}" if self.slide > 1 else ""
+        return f"the last {self.right:,} row{'' if self.right == 1 else 's'}{slide}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the window as plain JSON values, see `window_from_json`."""
+        return {"kind": "count", "left": self.left, "right": self.right, "slide": self.slide}
+
+    @property
+    def alike(self) -> bool:
+        """Whether both sides have the same window."""
+        return self.left == self.right
+
+    @property
+    def lateness(self) -> Length:
+        """0: no row is late."""
+        return 0
+
+    def event_times(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 - see `TimeWindow`
+        """Return no column: rows have no event times."""
+        return ()
+
     def size(self, side: Side) -> int:
         """Rows stored of that side."""
         return self.left if side == "left" else self.right
+
+    def sampled(self, rate: float) -> CountWindow:
+        """Return the window of a sample of the rows: of as many sampled rows as the window has rows."""
+        left, right = (max(round(size * rate), 1) for size in (self.left, self.right))
+        return CountWindow(left=left, right=right)
 
     def capacity(self, side: Side) -> int | None:
         """Return how many rows of a side the window holds; None where time decides."""
@@ -274,6 +305,10 @@ class TimeWindow:
     left_on: str
     right_on: str
     lateness: Length
+
+    has_watermark: ClassVar[bool] = True
+    kind: ClassVar[str] = "of time"
+    departure: ClassVar[str] = "when the watermark has passed their time plus length"
 
     def __init__(
         self,
@@ -332,9 +367,41 @@ class TimeWindow:
         late = self.lateness.nanoseconds if isinstance(self.lateness, Span) else self.lateness
         return f"{lengths} on {columns}" + (f", lateness {self.lateness}" if late else "")
 
+    def of_stream(self) -> str:
+        """Return the window of one stream of many in words."""
+        return str(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the window as plain JSON values, spans as ``{"ns": …}``; see `window_from_json`."""
+
+        def plain(length: Length) -> int | dict[str, int]:
+            return {"ns": length.nanoseconds} if isinstance(length, Span) else length
+
+        return {
+            "kind": "time",
+            "left": plain(self.left),
+            "right": plain(self.right),
+            "left_on": self.left_on,
+            "right_on": self.right_on,
+            "lateness": plain(self.lateness),
+        }
+
+    @property
+    def alike(self) -> bool:
+        """Whether both sides have the same window."""
+        return self.left == self.right and self.left_on == self.right_on
+
     def on(self, side: Side) -> str:
         """Return the event-time column of that side."""
         return self.left_on if side == "left" else self.right_on
+
+    def event_times(self, side: Side) -> tuple[str, ...]:
+        """Return the event-time column of that side."""
+        return (self.on(side),)
+
+    def sampled(self, rate: float) -> TimeWindow:  # noqa: ARG002 - see `CountWindow`
+        """Return the window of a sample of the rows: of the same time."""
+        return self
 
     def capacity(self, side: Side) -> int | None:  # noqa: ARG002 - see `CountWindow`
         """Return None: time decides how many rows of a side the window holds."""
@@ -352,26 +419,8 @@ class TimeWindow:
 Window: TypeAlias = CountWindow | TimeWindow
 
 
-def window_to_json(window: Window) -> dict[str, Any]:
-    """Return the window as plain JSON values; spans as ``{"ns": …}``."""
-    if isinstance(window, CountWindow):
-        return {"kind": "count", "left": window.left, "right": window.right, "slide": window.slide}
-
-    def plain(length: Length) -> int | dict[str, int]:
-        return {"ns": length.nanoseconds} if isinstance(length, Span) else length
-
-    return {
-        "kind": "time",
-        "left": plain(window.left),
-        "right": plain(window.right),
-        "left_on": window.left_on,
-        "right_on": window.right_on,
-        "lateness": plain(window.lateness),
-    }
-
-
 def window_from_json(data: object) -> Window:
-    """Read what `window_to_json` wrote.
+    """Read what `to_json` of a window wrote.
 
     Raises
     ------

@@ -36,7 +36,6 @@ from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.window_term import CountScope, displacing, first_seen
 from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.rows.stored_tables import int64s
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -71,8 +70,7 @@ class DeferredPath:
         plan = parts.plan
         self._parts, self._windows = parts, parts.windows
         self._answers = answers_of(parts)
-        window = plan.config.window
-        self._counted = window if isinstance(window, CountWindow) else None
+        self._counted = plan.scope.counted
         self._self_join = plan.config.self_join
         departures = departures_of(plan, ("left",))
         assert departures is not None  # noqa: S101 - None only where rows carry numbers, on Spark

@@ -34,7 +34,6 @@ from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
 from slidejoin.spec.options import ALWAYS
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from slidejoin.operator.multiway.chains import Stretch
     from slidejoin.operator.multiway.fused_chains import Walk
     from slidejoin.plan.multiway.multi_plan import MultiPlan, Step
-    from slidejoin.spec.window import Window
 
 __all__ = ["MultiOperator"]
 
@@ -328,7 +326,7 @@ def explained(
     """Return the orders, the steps with their indexes and figures, and the reason."""
     spec, names = plan.spec, plan.spec.streams
     lines = [f"join of {len(names)} streams on {wide_sql(spec.on)}"]
-    lines += [f"window of {name}: {_window(window)}" for name, window in zip(names, spec.windows, strict=True)]
+    lines += [f"window of {name}: {window.of_stream()}" for name, window in zip(names, spec.windows, strict=True)]
     if plan.never:
         lines.append("a constant part of the predicate is not true, so that nothing matches")
     for stream, order in zip(plan.streams, orders, strict=True):
@@ -346,13 +344,6 @@ def explained(
             bound |= {stored}
     lines.append(_why(plan, advisor))
     return "\n".join(lines)
-
-
-def _window(window: Window) -> str:
-    if not isinstance(window, CountWindow):
-        return str(window)
-    slide = f", in blocks of {window.slide:,}" if window.slide > 1 else ""
-    return f"the last {window.right:,} row{'' if window.right == 1 else 's'}{slide}"
 
 
 def _conditions(plan: MultiPlan, step: Step) -> str:

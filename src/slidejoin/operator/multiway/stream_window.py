@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from slidejoin.index.kinds import RUNS
 from slidejoin.operator.window.side import LOADED_AT_ONCE, SideWindow
-from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
 
@@ -95,16 +94,13 @@ class StreamWindow:
 
     def load(self, table: pa.Table, stretches: Sequence[tuple[int, int]], rows_seen: int) -> None:
         """Load rows with their former ordinals: the first and the number of each stretch; the window is empty."""
-        scope = self._plan.scopes[self._number] if self._plan.scopes else None
         start = 0
         for first, rows in stretches:
             self.payload.skip_to(first)
             # In parts, because only whole ones expire.
             parts, ordinal = TableLimit(max(rows // 8, LOADED_AT_ONCE), SLICE.nbytes), first
             for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
-                newest = None
-                if scope is not None and part.num_rows:
-                    newest = int(scope.ticks("right", by_name(part))[0].max())
+                newest = self._plan.newest(self._number, part)
                 self.payload.append_rows(ordinal, part, newest, self.payload.rows + part.num_rows)
                 ordinal += part.num_rows
             start += rows

@@ -171,7 +171,7 @@ class LatestRows:
                 self.take(table, first)
             return
         columns, terms = by_name(table), self._terms
-        value = (terms.near if terms.scope is None else terms.scope).key("right", columns)
+        value = terms.value.key("right", columns)
         of_terms = [value, *(term.key("right", columns) for term in terms.equal)]
         matchable = self._plan.bound.prefilter("right", columns)
         for one in of_terms:
@@ -300,7 +300,7 @@ class LatestRows:
         """Return what left rows look for by the terms of the plan; None if some of it needs more than 64 bits."""
         n, columns, terms = since.size, columns_of(table), self._terms
         near = terms.near.ranges("left", columns)
-        spans = [] if terms.scope is None else [terms.scope.ranges("left", columns)]
+        spans = [scope.ranges("left", columns) for scope in terms.scopes]
         equal = [term.ranges("left", columns) for term in terms.equal]
         if not all(one.exact and one.lo.shape[0] == 1 for one in (near, *spans, *equal)):
             return None

@@ -26,6 +26,7 @@ from slidejoin.predicate.expression.expr import And, Column, Literal, walk
 from slidejoin.predicate.expression.streams import at_step, stream_and_name, streams_of, wide_name
 from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.predicate.truth.resolve import conjuncts, resolve_boolean
+from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.held_types import check_holdable, held_schema
 from slidejoin.spec.join_spec import JoinSpec
 from slidejoin.tuning import Tuning, tuning
@@ -127,6 +128,12 @@ class MultiPlan:
     def streams(self) -> range:
         """The numbers of the streams."""
         return range(len(self.spec.streams))
+
+    def newest(self, stream: int, table: pa.Table) -> int | None:
+        """Return the largest event time of a stream's rows in one chunk; None without rows, and in a count window."""
+        if not self.scopes or not table.num_rows:
+            return None
+        return int(self.scopes[stream].ticks("right", by_name(table))[0].max())
 
     def links(self, stored: int, bound: frozenset[int]) -> tuple[int, ...]:
         """Return which conjuncts a step checks that adds a stream to bound ones."""

@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.operator.join_operator import JoinOperator
-from slidejoin.plan.window_term import CountScope
 from slidejoin.rows.arrow_buffers import by_name, values_in
 from slidejoin.spark.bucket.bucket_matches import BucketMatches
 from slidejoin.spark.bucket.bucket_window import BucketWindow
@@ -276,10 +275,7 @@ def _joined(
 def _prepared(operator: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None) -> Push:
     """Put rows in the order of their event times, left first on ties, or of their numbers; late ones are dropped."""
     scope = scope_of(operator.plan)
-    by = {}
-    for side, table in rows.items():
-        columns = by_name(table)
-        by[side] = scope.ranks(columns) if isinstance(scope, CountScope) else scope.ticks(side, columns)[0]
+    by = {side: scope.ranks(side, by_name(table)) for side, table in rows.items()}
     return operator.prepare(rows, (by["left"], by["right"]), watermark, own_clock=False)
 
 

@@ -33,7 +33,6 @@ from slidejoin.spark.state.records import WHAT_TO_DO
 from slidejoin.spark.state.segment_cache import SegmentCache
 from slidejoin.spark.state.segments import Segment
 from slidejoin.spark.state.tiers import group_to_merge
-from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -251,11 +250,7 @@ class _Kept:
 
     def _first(self, number: int) -> int:
         """Return the ordinal of the oldest row of a count window that the next arrival sees."""
-        window = self.plan.spec.windows[number]
-        if not isinstance(window, CountWindow):
-            msg = "windows of one join are counted alike"
-            raise TypeError(msg)
-        return max(window.first("right", self.arrived[self.spec.streams[number]]), 0)
+        return self.plan.spec.windows[number].first("right", self.arrived[self.spec.streams[number]])
 
     def _write(self, stream: str, rows: pa.Table, level: int, newest: int) -> None:
         entry = self.state.write(rows, stream, level, newest)

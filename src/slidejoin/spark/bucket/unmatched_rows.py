@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.plan.window_term import TimeScope, saturating_add
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.exchange import IDS
@@ -91,7 +90,7 @@ def unmatched_frames(
         known = chosen & matched[role]
         lone = chosen & ~known
         alone = payload.filter(pa.array(lone))
-        result = rows_with_time(spec, role, alone, _over(plan, role, ticks[lone]))
+        result = rows_with_time(spec, role, alone, scope_of(plan).until(role, ticks[lone]))
         figures.unmatched += result.num_rows
         if spec.scattered:
             elsewhere = payload.select(IDS.names).filter(pa.array(known))
@@ -173,9 +172,3 @@ def _concerned(
             here = here | np.asarray(payload.column(AT_HOME))
         chosen = chosen & here
     return chosen
-
-
-def _over(plan: Plan, role: Side, ticks: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return the event times of rows plus their length; None in a count window."""
-    scope = scope_of(plan)
-    return saturating_add(ticks, scope.length(role)) if isinstance(scope, TimeScope) else None

@@ -68,7 +68,6 @@ from slidejoin.spark.job.join_spec import (
 )
 from slidejoin.spark.metrics.reporting import COLUMN, OBSERVE, OBSERVED, join_name, teller
 from slidejoin.spec.join_options import ONE_SIDED
-from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -200,13 +199,13 @@ def wired(
     elif bound.columns:
         names = [out for _, _, out in bound.columns]
         places = [at[side, name] for side, name, _ in bound.columns]
-    if MATCH_TIME in {one_name(name, fold=config.fold_names) for name in names} and isinstance(window, TimeWindow):
+    if MATCH_TIME in {one_name(name, fold=config.fold_names) for name in names} and window.has_watermark:
         msg = (
             f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
             f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
         )
         raise PredicateError(msg)
-    times = [(side, window.on(side)) for side in SIDES] if isinstance(window, TimeWindow) else []
+    times = [(side, name) for side in SIDES for name in window.event_times(side)]
     if config.deferred:
         times = [("left", OVER)]
     alone = matched or config.deferred

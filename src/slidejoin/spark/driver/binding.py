@@ -27,7 +27,6 @@ from slidejoin.spark.job.join_spec import (
 )
 from slidejoin.spark.job.strategies import choose_strategy
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
-from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -175,20 +174,21 @@ def _arrival(plan: Plan) -> tuple[str, ...]:
 
     Over time by micro-batch, event time and values, as in one bucket, see `slidejoin.spark.bucket.left_answers`.
     """
-    window = plan.config.window
-    if not isinstance(window, TimeWindow):
+    times = plan.config.window.event_times("right")
+    if not times:
         return (NUMBERS[0],)
     values = [field.name for field in plan.kept_schema("right") if not pa.types.is_nested(field.type)]
-    return tuple(dict.fromkeys([BATCH, window.on("right"), *values]))
+    return tuple(dict.fromkeys([BATCH, *times, *values]))
 
 
 def _of_window(config: JoinSpec, window: Window) -> tuple[tuple[str, str] | None, list[pa.Field[Any]], list[str]]:
     """Return the columns of numbers in a count window, the hidden columns, and what the match time is made of."""
-    if not isinstance(window, TimeWindow):
+    if not window.has_watermark:
         return NUMBERS, [pa.field(name, pa.int64()) for name in NUMBERS], []
     if config.deferred:
         return None, [pa.field(OVER, OVER_TYPE)], [f"{config.aliases[0]}.{OVER}"]
-    return None, [], [f"{alias}.{window.on(side)}" for alias, side in zip(config.aliases, SIDES, strict=True)]
+    names = zip(config.aliases, SIDES, strict=True)
+    return None, [], [f"{alias}.{name}" for alias, side in names for name in window.event_times(side)]
 
 
 def strategy_for(config: JoinSpec, chosen: Strategy, requested: str, bound: BoundPredicate, buckets: int) -> Strategy:

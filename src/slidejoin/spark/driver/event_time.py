@@ -20,7 +20,7 @@ from slidejoin.spec.window import Span
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from slidejoin.spec.window import TimeWindow
+    from slidejoin.spec.window import Window
 
 __all__ = ["DELAY", "check_time_column", "marked", "marks_of"]
 
@@ -60,7 +60,7 @@ def check_time_column(frame: DataFrame, whose: str, column: str) -> None:
         raise PredicateError(msg)
 
 
-def lateness_ms(window: TimeWindow) -> int:
+def lateness_ms(window: Window) -> int:
     """Return the window's lateness in milliseconds, the unit of Spark's watermarks.
 
     Raises
@@ -80,7 +80,7 @@ def lateness_ms(window: TimeWindow) -> int:
     return lateness.nanoseconds // MILLISECOND
 
 
-def marked(frame: DataFrame, whose: str, window: TimeWindow, column: str, earlier: int = 0) -> tuple[DataFrame, int]:
+def marked(frame: DataFrame, whose: str, window: Window, column: str, earlier: int = 0) -> tuple[DataFrame, int]:
     """Return a streaming frame whose event-time column has a watermark, and its delay in milliseconds.
 
     `whose` is the input in words, `column` its event time, and `earlier` the number of watermarks upstream, in

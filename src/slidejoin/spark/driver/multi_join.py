@@ -59,7 +59,6 @@ from slidejoin.spark.job.streams_spec import StreamsSpec
 from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spark.metrics.reporting import OBSERVE
 from slidejoin.spec.multi_spec import make_multi_spec
-from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -285,8 +284,8 @@ def _planned(spec: MultiSpec, frames: Mapping[str, DataFrame], order_by: object)
     """Bind the join to its frames, whose event times and order are checked."""
     for (name, frame), window in zip(frames.items(), spec.windows, strict=True):
         check_order_by(window, order_by)
-        if isinstance(window, TimeWindow):
-            check_time_column(frame, f"stream {name!r}", window.right_on)
+        for column in window.event_times("right"):
+            check_time_column(frame, f"stream {name!r}", column)
     return make_multi_plan(spec, [schema_of(frame) for frame in frames.values()])
 
 
@@ -329,9 +328,9 @@ def _marked(wired: WiredStreams) -> tuple[dict[str, DataFrame], int, frozenset[s
     """Return the frames with their watermarks, the longest delay in ms, and those that are of stateful operators."""
     frames, delay, derived = dict(wired.frames), 0, set()
     for (name, frame), window in zip(wired.frames.items(), wired.plan.spec.windows, strict=True):
-        if wired.streaming and isinstance(window, TimeWindow):
+        for column in window.event_times("right") if wired.streaming else ():
             upstream = upstream_of(frame)
-            frames[name], ms = marked(frame, f"stream {name!r}", window, window.right_on, upstream.marks)
+            frames[name], ms = marked(frame, f"stream {name!r}", window, column, upstream.marks)
             delay = max(delay, ms)
             derived |= {name} if upstream.stateful else set()
     return frames, delay, frozenset(derived)
@@ -355,9 +354,9 @@ def streams_spec(
     spec, streams = plan.spec, plan.spec.streams
     select = [wide_name(streams[stream], name) for stream, name, _ in plan.layout.columns]
     times = [
-        wide_name(stream, window.right_on)
+        wide_name(stream, name)
         for stream, window in zip(streams, spec.windows, strict=True)
-        if isinstance(window, TimeWindow)
+        for name in window.event_times("right")
     ]
     shown = len(select)
     select += [name for name in times if name not in select]

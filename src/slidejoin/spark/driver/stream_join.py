@@ -31,7 +31,6 @@ from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.join_spec import make_join_spec
-from slidejoin.spec.window import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -175,13 +174,13 @@ def stream_join(
     if streaming:
         check_state_store(session)
         check_session(session)
-    if streaming and isinstance(window, TimeWindow):
         derived = []
         for side, frame in tuple(frames.items()):
-            upstream = upstream_of(frame)
-            frames[side], ms = marked(frame, f"the {side} side", window, window.on(side), upstream.marks)
-            delay = max(delay, ms)
-            derived += [side] if upstream.stateful else []
+            for column in window.event_times(side):
+                upstream = upstream_of(frame)
+                frames[side], ms = marked(frame, f"the {side} side", window, column, upstream.marks)
+                delay = max(delay, ms)
+                derived += [side] if upstream.stateful else []
         spec = replace(spec, derived=frozenset(derived))
     if is_local(session):
         compile_ahead(spec.cache)
@@ -238,9 +237,9 @@ def wired_join(
     for side in SIDES:
         frame = frames.get(side, frames["left"])
         check_collations(frame, f"the {side} side", compared_columns(config, side))
-    if isinstance(window, TimeWindow):
-        for side, frame in frames.items():
-            check_time_column(frame, f"the {side} side", window.on(side))
+    for side, frame in frames.items():
+        for column in window.event_times(side):
+            check_time_column(frame, f"the {side} side", column)
     if order_by is not None:
         check_order(frames, order_by, "the {} side")
     chosen = None if config.select is None else len(config.select)
@@ -272,13 +271,14 @@ def _by_keys(frames: dict[Side, DataFrame], config: JoinSpec) -> tuple[dict[Side
 
 
 def check_order_by(window: Window, order_by: object) -> None:
-    if isinstance(window, TimeWindow) and order_by is not None:
+    if window.has_watermark and order_by is not None:
+        times = " and ".join(repr(name) for side in SIDES for name in window.event_times(side))
         msg = (
-            f"order_by={shown(order_by)} is for a CountWindow; rows of a TimeWindow arrive by its event time, "
-            f"{window.left_on!r} and {window.right_on!r}, and are joined by it. Leave order_by out"
+            f"order_by={shown(order_by)} is for a CountWindow; rows of a TimeWindow arrive by its event time, {times}, "
+            "and are joined by it. Leave order_by out"
         )
         raise SparkJoinError(msg)
-    if isinstance(window, CountWindow) and (not isinstance(order_by, str) or not order_by):
+    if not window.has_watermark and (not isinstance(order_by, str) or not order_by):
         got = "no order_by" if order_by is None else f"order_by={shown(order_by)}"
         msg = (
             f"{window!r} counts rows as they arrive, but Spark does not order the rows of a micro-batch: give "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -240,19 +240,19 @@ class SparkJoinSpec:
 
     def packed(self, side: Side) -> pa.Schema:
         """Return the schema of that side's blocks, without columns that are added later."""
-        fields = [field for field in self.schema(side) if field.name not in ADDED_LATER]
+        needed = [field for field in self.schema(side) if field.name not in ADDED_LATER]
         if self.emits_late:
-            fields.append(pa.field(LATE_HOME, pa.int8()))
-        if self.numbered and all(field.name in HIDDEN for field in fields):
-            fields.insert(0, self.order_field(side))  # rows without a column would have no number
-        return pa.schema(fields)
+            needed.append(pa.field(LATE_HOME, pa.int8()))
+        if self.numbered and all(field.name in HIDDEN for field in needed):
+            needed.insert(0, self.order_field(side))  # rows without a column would have no number
+        return pa.schema(needed)
 
     def given(self, side: Side) -> pa.Schema:
         """Return the schema of that side's rows as tasks read them: no hidden columns but that of the order."""
-        fields = {field.name: field for field in self.packed(side) if field.name not in HIDDEN}
+        own = {field.name: field for field in self.packed(side) if field.name not in HIDDEN}
         if self.numbered:
-            fields.setdefault(self.order_by or "", self.order_field(side))
-        return pa.schema(list(fields.values()))
+            own.setdefault(self.order_by or "", self.order_field(side))
+        return pa.schema(list(own.values()))
 
     def order_field(self, side: Side) -> pa.Field[Any]:
         """Return the column of that side by which rows of a count window arrive."""
@@ -318,20 +318,16 @@ def window_to_state(window: Window) -> str:
     >>> window_to_state(TimeWindow("90 seconds", on="ts"))
     "TimeWindow(left='90 seconds', right='90 seconds', left_on='ts', right_on='ts', lateness=0)"
     """
-    if isinstance(window, CountWindow):
-        return f"CountWindow(left={window.left}, right={window.right}, slide={window.slide})"
 
-    def plain(length: Length) -> str:
-        if not isinstance(length, Span):
-            return repr(length)
-        name, size = next((n, s) for n, s in reversed(NANOSECONDS.items()) if length.nanoseconds % s == 0)
-        count = length.nanoseconds // size
+    def plain(value: Length | str) -> str:
+        if not isinstance(value, Span):
+            return repr(value)
+        name, size = next((n, s) for n, s in reversed(NANOSECONDS.items()) if value.nanoseconds % s == 0)
+        count = value.nanoseconds // size
         return repr(f"{count} {name}{'' if count == 1 else 's'}")
 
-    return (
-        f"TimeWindow(left={plain(window.left)}, right={plain(window.right)}, left_on={window.left_on!r}, "
-        f"right_on={window.right_on!r}, lateness={plain(window.lateness)})"
-    )
+    given = ", ".join(f"{one.name}={plain(getattr(window, one.name))}" for one in fields(window))
+    return f"{type(window).__name__}({given})"
 
 
 def window_from_state(text: str) -> Window:
