@@ -68,6 +68,16 @@ class Tuning:
     crowding_check_rows: int = 1 << 14
     """Rows between two checks whether keys crowd in an index."""
 
+    # -- composite keys ------------------------------------------------------------------------------------------------
+
+    key_bits: int = 63
+    """Bits of a composite key, at most as many: keys are never negative."""
+    key_group_bits: int = 31
+    """Bits of a group in a key with a range: hashes of so many bits tell 2**20 groups apart, all but one in 2000."""
+    near_key_bits: int = 46
+    """Bits of a key up to which a table of cells can tell keys apart by 32 bits and their place, and still spreads them
+    evenly."""
+
     # -- texts ---------------------------------------------------------------------------------------------------------
 
     epoch_rows: int = 1 << 12

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.union import answers, row_values
-from slidejoin.plan import union_plan
-from slidejoin.plan.union_plan import Branches
+from slidejoin.plan import plan as plan_module
+from slidejoin.plan.disjunction import Branches
 from tests.law.checks import ORDERS, assert_counts, assert_groups, assert_pairs, examples, lines, pair_lines
 from tests.law.test_composite_keys import column, few_bits, ranges, served
 from tests.law.test_positions import assert_positions
@@ -204,7 +204,7 @@ PREDICATES = [
 
 def whole_only(patch: pytest.MonkeyPatch) -> None:
     """Plan without branches."""
-    patch.setattr(union_plan, "branches_of", lambda on, *_: Branches((on,)))
+    patch.setattr(plan_module, "branches_of", lambda on, *_: Branches((on,)))
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=["count", "slide", "time"])

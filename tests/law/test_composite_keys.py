@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.plan import composite_layout
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
-from tests.narrow import limits, set_limits
+from tests.narrow import limits, set_limits, tune
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, comparisons, count_windows, pushes, tables, time_windows
 
 if TYPE_CHECKING:
@@ -102,9 +101,7 @@ def served(case: Case, algorithm: str) -> str:
 
 def few_bits(patch: pytest.MonkeyPatch, bits: int) -> None:
     """Give keys so few bits that equalities are hashed to some, and that ranges lose theirs."""
-    patch.setattr(composite_layout, "BITS", bits)
-    patch.setattr(composite_layout, "MOST_GROUP_BITS", min(bits // 2, 31))
-    patch.setattr(composite_layout, "MOST_NEAR_BITS", min(bits - 2, 46))
+    tune(patch, key_bits=bits, key_group_bits=min(bits // 2, 31), near_key_bits=min(bits - 2, 46))
 
 
 algorithms, bits_of_a_key = st.sampled_from(ALGORITHMS), st.sampled_from(BITS)

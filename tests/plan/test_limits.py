@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.plan.disjunction import MOST_BRANCHES, branches_of
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
-from slidejoin.plan.union_plan import MOST_BRANCHES, branches_of, plan_join
+from slidejoin.plan.plan import make_plan
 from slidejoin.predicate.bind import bind
 from slidejoin.predicate.expression.build import MAX_DEPTH, MAX_NODES
 from slidejoin.predicate.expression.expr import And, Arithmetic, Column, Compare, Expr, IsNull, Literal, Not, Or, walk
@@ -58,7 +59,7 @@ def calls(do: Callable[[], Any]) -> tuple[int, Any]:
 
 def planned(on: Any) -> Any:
     """A plan, with its explanation made."""
-    plan = plan_join(make_join_spec(on=on, window=sj.CountWindow(9)), SCHEMA, SCHEMA)
+    plan = make_plan(make_join_spec(on=on, window=sj.CountWindow(9)), SCHEMA, SCHEMA)
     plan.explain()
     return plan
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.index.union.union_index import UnionIndex
-from slidejoin.plan import composite_layout
 from slidejoin.spark.driver import explain
 from slidejoin.spark.job.join_spec import plan_of
+from tests.narrow import tune
 from tests.spark import test_sequencing
 from tests.spark.feeds import Row, expected, expected_counts
 from tests.spark.scenarios import LATENESS, LENGTH
@@ -68,8 +68,7 @@ def test_agrees_with_the_law(
     if self_join:
         batches = [{"left": batch["left"]} for batch in batches]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(composite_layout, "BITS", bits)
-        patch.setattr(composite_layout, "MOST_GROUP_BITS", bits // 2)
+        tune(patch, key_bits=bits, key_group_bits=bits // 2)
         for number, batch in enumerate(batches):
             if number == lost:
                 shutil.rmtree(cache)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.plan import composite_layout
+from tests.narrow import tune
 from tests.spark.feeds import SECOND, Row, expected, expected_counts
 from tests.spark.scenarios import LATENESS, LENGTH
 from tests.spark.stores import Query, wire
@@ -66,8 +66,7 @@ def test_agrees_with_the_law(
     if self_join:
         batches = [{"left": batch["left"]} for batch in batches]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(composite_layout, "BITS", bits)
-        patch.setattr(composite_layout, "MOST_GROUP_BITS", bits // 2)
+        tune(patch, key_bits=bits, key_group_bits=bits // 2)
         for batch in batches:
             query.micro_batch(batch)
     assert query.pairs() == expected(batches, ("and", SAME_NAME, term), LENGTH, LATENESS, self_join=self_join)

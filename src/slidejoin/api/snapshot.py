@@ -85,14 +85,14 @@ class JoinState:
 def plan_of(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     """Plan a join. This imports Numba, which is not needed before the schemas are known."""
     from slidejoin.plan.deferred import bind_rule, with_condition  # noqa: PLC0415
-    from slidejoin.plan.union_plan import plan_join  # noqa: PLC0415
+    from slidejoin.plan.plan import make_plan  # noqa: PLC0415
 
     rule = bind_rule(config, left, right) if config.deferred else None
     if rule is not None:
         # The rule says whether left rows without a pair are output.
         config = replace(config, on=with_condition(config.on, rule), how="inner")
     # Codes grow with the texts that come, which no limit of memory foresees, and row values are further columns.
-    return plan_join(config, left, right, coded=config.memory_limit is None, rule=rule)
+    return make_plan(config, left, right, coded=config.memory_limit is None, rule=rule)
 
 
 def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
@@ -100,7 +100,7 @@ def new_plan(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
     from slidejoin.plan.explanation import warn_without_index  # noqa: PLC0415 - see plan_of
 
     plan = plan_of(config, left, right)
-    if not plan.branches:
+    if not plan.is_union:
         warn_without_index(config, plan.bound, plan.limit)
     return plan
 

@@ -95,7 +95,7 @@ class PairAdvisor:
         self._plan = plan
         every = alternatives(plan.terms, plan.config.window)
         self._choices = [one for one in every if not sealed or one.algorithm in SEALED]
-        several = _several(plan, sealed=sealed) and not plan.branches and plan.rule is None
+        several = _several(plan, sealed=sealed) and not plan.is_union and plan.rule is None
         self.open = plan.config.algorithm == "auto" and several and not plan.bound.never
         pairs = {chosen.pair: None for chosen in self._choices if chosen.pair is not None}
         self.closing = tuple(pairs) if self.open else ()

@@ -45,7 +45,7 @@ def probe_batch(
         The same rows as their own side's index has them, if the other index can use their order.
     """
     view = view_of(arrived, *plan.scope.view(other(role)), own=plan.config.self_join)
-    around = None if prepared is None or plan.branches else _around(plan, role)
+    around = None if prepared is None or plan.is_union else _around(plan, role)
     if around is None or prepared is None or not prepared.orders(around, table.num_rows):
         prepared = around = None
     return ProbeBatch(
@@ -72,18 +72,14 @@ def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
 
 def key_ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:
     """Return the ranges of the other side's keys for each row of a table, those of rows that are filtered out empty."""
-    if plan.branches:
-        of_branches = [
-            key_ranges(part, role, table, own.layout) for part, own in zip(plan.branches, layout.branches, strict=True)
-        ]
-        branches = tuple(
-            replace(ranges, inexact=plan.counted(number, ranges.inexact)) for number, ranges in enumerate(of_branches)
-        )
-        return replace(
-            branches[0], inexact=frozenset().union(*(ranges.inexact for ranges in branches)), branches=branches
-        )
-    columns = columns_of(table)
-    of_terms = [term.ranges(role, columns) for term in plan.terms]
-    inexact = frozenset(number for number, ranges in zip(plan.numbers, of_terms, strict=True) if not ranges.exact)
-    passing = plan.bound.prefilter(role, columns)
-    return layout.ranges(of_terms, None if passing is None else ~passing, inexact)
+    columns, branches = columns_of(table), []
+    for number, (branch, own) in enumerate(zip(plan.branches, layout.branches, strict=True)):
+        of_terms = [term.ranges(role, columns) for term in branch.terms]
+        inexact = [at for at, ranges in zip(branch.numbers, of_terms, strict=True) if not ranges.exact]
+        passing = branch.bound.prefilter(role, columns)
+        silent = None if passing is None else ~passing
+        branches.append(own.ranges(of_terms, silent, plan.counted(number, inexact)))
+    if len(branches) == 1:
+        return branches[0]
+    every = frozenset().union(*(ranges.inexact for ranges in branches))
+    return replace(branches[0], inexact=every, branches=tuple(branches))

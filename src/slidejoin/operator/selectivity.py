@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.operator.ingest.ingest import columns_of
-from slidejoin.operator.window.side import term_keys
+from slidejoin.operator.window.side import branch_keys, term_keys
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.operator.window.side import SideWindow
+    from slidejoin.plan.branch import Branch
     from slidejoin.plan.closed_ranges import Closing
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.ranges import Ranges
@@ -142,7 +143,7 @@ def selectivities(
         # Rows of one push meet each other, too: half of them come before a probe.
         scale = (stored.payload.rows + coming / 2) / rows.num_rows / probes.num_rows
         known = _closings(plan, stored, source[other(role)], closing)
-        passing, closed = _passes(plan, role, probes, rows, known)
+        passing, closed = _passes(plan.branches[0], role, probes, rows, known)
         samples.append(PairSample(passing, closed, role, scale, max(source[role].num_rows, 1)))
     return Selectivities(samples) if samples else None
 
@@ -151,7 +152,7 @@ def _closings(plan: Plan, stored: SideWindow, coming: pa.Table, pairs: Sequence[
     """Return how the rows of a window close ranges, together with those that come."""
     if not pairs:
         return []
-    distances = stored.distances.of(term_keys(plan, stored.side, coming)) if coming.num_rows else ()
+    distances = stored.distances.of(term_keys(plan, stored.side, coming)[0]) if coming.num_rows else ()
     return [stored.distances.closing(pair, distances) for pair in pairs]
 
 
@@ -182,21 +183,21 @@ def rows_at_places(payload: Payload, places: NDArray[np.int64]) -> pa.Table:
     return payload.take(payload.schema.names, places - (ends - counts)[stretch] + starts[stretch])
 
 
-def passes(plan: Plan, role: Side, probes: pa.Table, stored: pa.Table) -> tuple[NDArray[np.bool_], ...]:
+def passes(branch: Branch, role: Side, probes: pa.Table, stored: pa.Table) -> tuple[NDArray[np.bool_], ...]:
     """Return which pairs pass each term, (probes, stored); none does of a row that matches nothing by itself."""
-    return _passes(plan, role, probes, stored, ())[0]
+    return _passes(branch, role, probes, stored, ())[0]
 
 
 def _passes(
-    plan: Plan, role: Side, probes: pa.Table, stored: pa.Table, closing: Sequence[Closing]
+    branch: Branch, role: Side, probes: pa.Table, stored: pa.Table, closing: Sequence[Closing]
 ) -> tuple[tuple[NDArray[np.bool_], ...], dict[tuple[int, int], ClosedSample]]:
     """Return which pairs pass each term, (probes, stored), and each closed range.
 
     None does of a row that matches nothing by itself.
     """
-    keys, columns = term_keys(plan, other(role), stored), columns_of(probes)
-    matchable = plan.bound.prefilter(role, columns)
-    of_terms = [term.ranges(role, columns) for term in plan.terms]
+    keys, columns = branch_keys(branch, other(role), stored), columns_of(probes)
+    matchable = branch.bound.prefilter(role, columns)
+    of_terms = [term.ranges(role, columns) for term in branch.terms]
 
     def passing(ranges: Ranges, place: int) -> NDArray[np.bool_]:
         inside = _inside(ranges, keys.values[place])

@@ -19,7 +19,6 @@ of the doubles, rounded outwards; a row with an infinity leaves the range open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -36,12 +35,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.cells.band_cells import Axis
-    from slidejoin.index.keys import KeyRanges, RowKeys
-    from slidejoin.plan.key_layout import BranchLayout, KeyLayout, TermKeys
     from slidejoin.sides import Side
 
-__all__ = ["ANY", "SAME", "ClosedLayout", "Closing", "Distance", "Shaped", "closing_pairs", "distance_of", "same_keys"]
+__all__ = ["ANY", "SAME", "Closing", "Distance", "Shaped", "closing_pairs", "distance_of", "same_keys"]
 
 INT64 = np.iinfo(np.int64)
 
@@ -200,55 +196,3 @@ class Closing(NamedTuple):
         if step >= 0:
             return np.maximum(ends, INT64.min + step) - step
         return np.minimum(ends, INT64.max + step) - step
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedLayout:
-    """A layout that closes the ranges of one term by another one; see `slidejoin.plan.key_layout.KeyLayout`.
-
-    Attributes
-    ----------
-    base : KeyLayout
-        How the keys are laid out.
-    closing : callable
-        Returns how ranges are closed by the rows that have come so far. Rows are measured as they are prepared, so that
-        ranges are right from then on, as they are for a layout that has room for all values.
-    """
-
-    base: KeyLayout
-    closing: Callable[[], Closing]
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """Places of the plan's terms that are further dimensions."""
-        return self.base.dims
-
-    @property
-    def axis(self) -> Axis | None:
-        """How keys are spread over cells."""
-        return self.base.axis
-
-    @property
-    def branches(self) -> tuple[BranchLayout, ...]:
-        """Return none: branches of OR have no closed ranges."""
-        return ()
-
-    def fits(self, keys: TermKeys) -> bool:
-        """Tell whether all values have room."""
-        return self.base.fits(keys)
-
-    def numbers(self) -> NDArray[np.int64]:
-        """Return what follows from the values that have come, as int64."""
-        return self.base.numbers()
-
-    def rows(self, keys: TermKeys) -> RowKeys:
-        """Return what an index stores; the values have room."""
-        return self.base.rows(keys)
-
-    def ranges(
-        self, term_ranges: Sequence[Ranges], silent: NDArray[np.bool_] | None, inexact: frozenset[int]
-    ) -> KeyRanges:
-        """Return what probes look for, see `CompositeLayout.ranges`."""
-        closing, closed = self.closing(), list(term_ranges)
-        closed[closing.range] = closing.closed(term_ranges)
-        return self.base.ranges(closed, silent, inexact)

@@ -72,7 +72,7 @@ class LatestTerms(NamedTuple):
             return None
         # An index that replaces the table would have to fit into the memory that is left.
         special = config.algorithm != "auto" or config.self_join or config.memory_limit is not None
-        if special or plan.branches or plan.bound.never or plan.filter(plan.loose) is not None:
+        if special or plan.is_union or plan.bound.never or plan.filter(plan.loose) is not None:
             return None
         kinds = {plan.schema(side).field(name).type for side, (name,) in rule.columns.items()}
         whole = all(key.space == "exact" and not key.bias and len(key.parts) == 1 for key in rule.split.pair)

@@ -210,7 +210,7 @@ class AggregateSearch:
         plan, schema = parts.plan, parts.plan.kept_schema("right")
         kinds = {name: plain_values(schema.field(name).type) for name in rule.columns["right"]}
         served = all(one.column is None or ColumnChannels.serves(one, kinds[one.column]) for one in rule.functions)
-        return AggregateSearch(parts, rule) if served and not plan.branches and not plan.bound.never else None
+        return AggregateSearch(parts, rule) if served and not plan.is_union and not plan.bound.never else None
 
     def add(self, left: Intervals, table: pa.Table, states: Sequence[Accumulator]) -> bool:
         """Add the pairs of left rows, given as a table, too, to the states: the number of pairs, and each function's.

@@ -60,7 +60,7 @@ class Matches:
             wanted.add(plan.rule.left)
         names = plan.kept_schema("left").names
         # A table needs a column to have a number of rows. Each branch may have codes of its own.
-        self._names = names if plan.branches else [name for name in names if name in wanted] or names[:1]
+        self._names = names if plan.is_union else [name for name in names if name in wanted] or names[:1]
 
     def of(
         self, left: Intervals, table: pa.Table | None = None

@@ -20,9 +20,7 @@ from slidejoin.operator.deferred.intervals import folded_from
 from slidejoin.operator.deferred.matches import Matches
 from slidejoin.operator.deferred.nearness import nearest_first
 from slidejoin.operator.ingest.ingest import columns_of
-from slidejoin.plan.composite_layout import CompositeLayout
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.plan.key_layout import PlainLayout
 from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
 from slidejoin.rows.stored_tables import int64s
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from slidejoin.index.keys import KeyRanges
     from slidejoin.operator.deferred.intervals import Intervals
     from slidejoin.operator.parts import JoinParts
-    from slidejoin.plan.key_layout import KeyLayout
+    from slidejoin.plan.key_layout import BranchLayout
     from slidejoin.predicate.ranges.terms import RangeTerm
     from slidejoin.rows.payload import Payload
     from slidejoin.stored import StoredValue
@@ -224,7 +222,7 @@ class NearestSearch:
         They do if both columns are of one type: then both sides' keys are the same numbers, or those of doubles.
         """
         plan, rule = parts.plan, parts.plan.rule
-        if not isinstance(rule, NearestRule) or rule.split is None or plan.branches or plan.bound.never:
+        if not isinstance(rule, NearestRule) or rule.split is None or plan.is_union or plan.bound.never:
             return None
         one, two = rule.split.pair
         plain = all(len(key.parts) == 1 and key.parts[0][0] == 1 for key in (one, two))
@@ -240,11 +238,12 @@ class NearestSearch:
     def rows(self, left: Intervals, table: pa.Table) -> NearestRows | None:
         """Return the nearest right rows of left rows, given as a table, too; None if pairs have to be listed."""
         plan, window = self._parts.plan, self._parts.windows["right"]
-        value = self._value_in(window.layout)
+        (layout,) = window.layout.branches
+        value = None if layout.closing is not None else self._value_in(layout)
         if value is None:
             return None
         with self._parts.stats.step("keys"):
-            probing = self._probes(left, table, window.layout)
+            probing = self._probes(left, table, layout)
             if probing is None or plan.filter({*plan.loose, *probing.inexact, *window.index.inexact}) is not None:
                 return None
         own = left.rows if plan.config.self_join else np.full(left.rows.size, -1)
@@ -252,18 +251,18 @@ class NearestSearch:
         with self._parts.stats.step("probe"):
             return window.index.nearest(batch, self._parts.workers)
 
-    def _value_in(self, layout: KeyLayout) -> ValueInKey | None:
+    def _value_in(self, layout: BranchLayout) -> ValueInKey | None:
         """Return how right values follow from keys; None if keys are not in their order."""
         doubles = self._split.of_doubles("right")
-        if isinstance(layout, PlainLayout):
-            return ValueInKey(-1, 0, -1, doubles) if layout.key == self._place else None
-        if not isinstance(layout, CompositeLayout) or layout.of.range != self._place or layout.spread is not None:
+        if layout.of.plain:
+            return ValueInKey(-1, 0, -1, doubles) if layout.of.terms == (self._place,) else None
+        if layout.of.range != self._place or layout.spread is not None:
             return None
         if self._place in layout.dims:
             return ValueInKey(-1, 0, layout.dims.index(self._place), doubles)
         return ValueInKey((1 << layout.span.bits) - 1, layout.span.base, -1, doubles)
 
-    def _probes(self, left: Intervals, table: pa.Table, layout: KeyLayout) -> _Probing | None:
+    def _probes(self, left: Intervals, table: pa.Table, layout: BranchLayout) -> _Probing | None:
         """Return left rows as probes; None if some value's range is not one piece, or not exact."""
         plan, columns = self._parts.plan, columns_of(table)
         wanted = [term.ranges("left", columns) for term in plan.terms]

@@ -147,7 +147,7 @@ def plain(parts: JoinParts) -> bool:
     plan = parts.plan
     config, bound = plan.config, plan.bound
     return (
-        not plan.branches
+        not plan.is_union
         and not config.self_join
         and config.memory_limit is None
         and (config.order != "strict" or config.output == "count")

@@ -14,7 +14,6 @@ import numpy as np
 from slidejoin.index.kinds import CELLS
 from slidejoin.jit.vectors.fields import WORD, word, words_for
 from slidejoin.operator.fused.kernels.packing import MOST_PARTS, PACKING, PART, PLACED, pack_keys
-from slidejoin.plan.composite_layout import CompositeLayout
 from slidejoin.predicate.ranges.shifts import CALM
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.runtime.array_pool import address_of
@@ -120,12 +119,13 @@ class KeyPacking:
 
     def _write(self, layouts: Mapping[Side, KeyLayout]) -> bool:
         for side, layout in layouts.items():
-            if not isinstance(layout, CompositeLayout) or layout.of != self._composite:
+            (own,) = layout.branches
+            if own.of != self._composite or own.closing is not None:
                 return False
             # What is hashed or divided is a further dimension, too, and so are terms that are not in the key.
-            if layout.dims != self._further or layout.parts is None:
+            if own.dims != self._further or own.parts is None:
                 return False
-            ends = [*layout.parts] if layout.of.range is None else [*layout.parts, layout.span]
+            ends = [*own.parts] if own.of.range is None else [*own.parts, own.span]
             place = sum(part.bits for part in ends)
             for number, part in enumerate(ends):
                 place -= part.bits

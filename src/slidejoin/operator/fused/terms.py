@@ -63,8 +63,9 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
     from slidejoin.operator.window.distances import Found
+    from slidejoin.plan.branch import Term
     from slidejoin.plan.key_layout import KeyLayout
-    from slidejoin.plan.plan import Plan, Term
+    from slidejoin.plan.plan import Plan
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.predicate.ranges.ranges import Ranges
     from slidejoin.predicate.truth.pair_programs import PairProgram
@@ -327,10 +328,11 @@ class FusedTerms(FusedCells):
         """Return the places of composite keys, (n,) int64; nothing if some have no room in the layouts."""
         places: dict[Side, NDArray[np.int64]] = {}
         terms, windows = self._parts.plan.terms, self._parts.windows
-        if not all(windows[side].layout.fits(keys) for side, keys in self._keys.items()):
+        if not all(windows[side].layout.fits((keys,)) for side, keys in self._keys.items()):
             return {}
         for side, keys in self._keys.items():
-            own, stored, kept = windows[side].layout, windows[other(side)].layout, self._may_match[side]
+            (own,), (stored,) = windows[side].layout.branches, windows[other(side)].layout.branches
+            kept = self._may_match[side]
             asked = [term.ranges(side, self._rows[side]) for term in terms]
             if own.axis is None or stored.axis is None or not all(one.exact for one in asked):
                 return {}

@@ -286,7 +286,7 @@ def _beside(step: Step) -> ShiftedColumn | None:
     """Return how the only range of a step's probes follows from a column; None if it does not."""
     plan = step.plan
     term, *others = plan.terms
-    if plan.branches or plan.composite is not None or plan.bound.never or any(one.shape != "scope" for one in others):
+    if plan.is_union or plan.composite is not None or plan.bound.never or any(one.shape != "scope" for one in others):
         return None
     only = term.shifted_column("left") if isinstance(term, RangeTerm) and not plan.bound.filters_side("left") else None
     return only if only is not None and in_reach(only) else None

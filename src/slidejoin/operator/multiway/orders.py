@@ -190,9 +190,11 @@ class OrderAdvisor:
 
 def _expected(plan: Plan, rows: float) -> float:
     """Return how many rows of a window a probe finds by the shape of the terms, the narrowest of several counting."""
-    plans = plan.branches or (plan,)
     return float(
-        sum(min(EXPECTED.get(term.shape, rows * PART.get(term.shape, 1.0)) for term in one.terms) for one in plans)
+        sum(
+            min(EXPECTED.get(term.shape, rows * PART.get(term.shape, 1.0)) for term in branch.terms)
+            for branch in plan.branches
+        )
     )
 
 
@@ -217,7 +219,7 @@ def _passing(plan: MultiPlan, step: Step, probing: int, probes: pa.Table, stored
         )
     wide = pa.Table.from_arrays(list(columns.values()), names=list(columns))
     inside = np.zeros((wide.num_rows, stored.num_rows), np.bool_)
-    for one in step.plan.branches or (step.plan,):
+    for one in step.plan.branches:
         inside |= np.logical_and.reduce(passes(one, "left", wide, stored))
     # Ranges may hold more than what matches, and some conditions are no ranges.
     condition = step.plan.filter(step.plan.loose)

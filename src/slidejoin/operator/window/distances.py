@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.plan.branch import Term
     from slidejoin.plan.key_layout import TermKeys
-    from slidejoin.plan.plan import Term
     from slidejoin.sides import Side
 
 __all__ = ["Distances", "Found", "distances_from", "distances_to"]

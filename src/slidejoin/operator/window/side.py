@@ -10,7 +10,6 @@ from slidejoin.index.factory import Keyspace, make_index
 from slidejoin.index.protocol import Occupancy, Unfit
 from slidejoin.operator.window.distances import Distances
 from slidejoin.operator.window.matched_rows import MatchedRows
-from slidejoin.plan.closed_ranges import ClosedLayout
 from slidejoin.plan.key_layout import TermKeys
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
@@ -29,11 +28,12 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Index, SealedPart
     from slidejoin.operator.window.distances import Found
     from slidejoin.plan.index_terms import IndexTerms
+    from slidejoin.plan.branch import Branch
     from slidejoin.plan.key_layout import Extent, KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 
-__all__ = ["SideWindow", "term_keys", "too_far"]
+__all__ = ["SideWindow", "branch_keys", "term_keys", "too_far"]
 
 LOADED_AT_ONCE = 1 << 11
 """Rows inserted at once when a window is loaded."""
@@ -60,24 +60,24 @@ def too_far(span: int, rows: int, plan: Plan) -> bool:
     return span > min(FARTHEST * (rows + plan.tuning.largest_slice), LONGEST)
 
 
-def term_keys(plan: Plan, side: Side, table: pa.Table) -> TermKeys:
-    """Compute the keys of a side's rows, and which rows can match at all."""
-    if plan.branches:
-        each = [term_keys(part, side, table) for part in plan.branches]
-        branches = tuple(keys._replace(inexact=plan.counted(number, keys.inexact)) for number, keys in enumerate(each))
-        return TermKeys((), None, frozenset().union(*(keys.inexact for keys in branches)), table.num_rows, branches)
+def term_keys(plan: Plan, side: Side, table: pa.Table) -> list[TermKeys]:
+    """Compute the keys of a side's rows in each branch, and which rows can match there at all."""
+    each = [branch_keys(branch, side, table) for branch in plan.branches]
+    if len(each) == 1:
+        return each
+    return [keys._replace(inexact=plan.counted(number, keys.inexact)) for number, keys in enumerate(each)]
+
+
+def branch_keys(branch: Branch, side: Side, table: pa.Table) -> TermKeys:
+    """Compute the keys of a side's rows for one branch; its terms are counted from 0."""
     columns = by_name(table)
-    passing = plan.bound.prefilter(side, columns)
-    values = []
-    inexact = set()
-    for number, term in zip(plan.numbers, plan.terms, strict=True):
-        key = term.key(side, columns)
+    passing = branch.bound.prefilter(side, columns)
+    keys = [term.key(side, columns) for term in branch.terms]
+    for key in keys:
         if key.valid is not None:
             passing = key.valid if passing is None else passing & key.valid
-        if not key.exact:
-            inexact.add(number)
-        values.append(key.values)
-    return TermKeys(tuple(values), passing, frozenset(inexact), table.num_rows)
+    inexact = frozenset(number for number, key in zip(branch.numbers, keys, strict=True) if not key.exact)
+    return TermKeys(tuple(key.values for key in keys), passing, inexact, table.num_rows)
 
 
 class SideWindow:
@@ -152,11 +152,12 @@ class SideWindow:
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
         """Return an empty index for keys of the present layout."""
-        return self._make_index(algorithm, self._keyspace(self.layout), self._occupancy(next_row))
-
-    def _keyspace(self, layout: KeyLayout, time: int | None = None) -> Keyspace:
-        branches = tuple((one.algorithm, self._keyspace(one.layout, one.time)) for one in layout.branches)
-        return Keyspace(len(layout.dims), layout.axis, self.plan.config.options, self.merge, branches, time)
+        options, branches = self.plan.config.options, self.layout.branches
+        of = [Keyspace(len(one.dims), one.axis, options, self.merge, (), one.time) for one in branches]
+        if len(of) > 1:
+            each = tuple((one.algorithm, own) for one, own in zip(branches, of, strict=True))
+            return self._make_index(algorithm, Keyspace(0, None, options, self.merge, each), self._occupancy(next_row))
+        return self._make_index(algorithm, of[0], self._occupancy(next_row))
 
     @property
     def first(self) -> int:
@@ -190,7 +191,7 @@ class SideWindow:
         If the layout of keys has no room for theirs, the stored rows move to an index with a wider one first.
         """
         keys = term_keys(self.plan, self.side, table)
-        self.measure(self.distances.of(keys), first, keys.rows)
+        self.measure(self.distances.of(keys[0]), first, table.num_rows)
         if not self.layout.fits(keys):
             self._lay_out(self.chosen, first, keys)
         return self.index.prepare(self.layout.rows(keys), first)
@@ -324,7 +325,7 @@ class SideWindow:
         pair = self.chosen.pair
         if pair is None or not table.num_rows:
             return False
-        return self.distances.lengthened(pair, self.distances.of(term_keys(self.plan, self.side, table)))
+        return self.distances.lengthened(pair, self.distances.of(term_keys(self.plan, self.side, table)[0]))
 
     @property
     def hashed(self) -> bool:
@@ -339,12 +340,12 @@ class SideWindow:
         """Put the rows into another index, or one of other terms."""
         self._lay_out(chosen, self.rows_seen)
 
-    def _lay_out(self, chosen: IndexTerms, next_row: int, coming: TermKeys | None = None) -> None:
+    def _lay_out(self, chosen: IndexTerms, next_row: int, coming: Sequence[TermKeys] = ()) -> None:
         """Put the rows before `next_row` into an index whose layout of keys has room for them and for those to come."""
         extents: dict[int, Extent] = {}
         if self.plan.laid_out(chosen):
             stored = (term_keys(self.plan, self.side, table) for _, table in self._live(next_row))
-            extents = self.plan.key_extents(chain(stored, [] if coming is None else [coming]), chosen)
+            extents = self.plan.key_extents(chain(stored, [coming] if coming else []), chosen)
         self.chosen = chosen
         self.layout = self._closed(self.plan.key_layout(self.side, chosen, extents))
         self._replace(self._new_index(chosen.algorithm, next_row), next_row)
@@ -352,7 +353,7 @@ class SideWindow:
     def _closed(self, layout: KeyLayout) -> KeyLayout:
         """Return a layout of the terms in use that closes ranges, if these are closed."""
         pair = self.chosen.pair
-        return layout if pair is None else ClosedLayout(layout, partial(self.distances.closing, pair))
+        return layout if pair is None else layout.closed(partial(self.distances.closing, pair))
 
     def relieve(self) -> bool:
         """Rebuild the index with more room if keys crowd in it, and tell whether that was done."""

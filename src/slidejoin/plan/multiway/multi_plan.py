@@ -20,7 +20,7 @@ import pyarrow as pa
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.plan.multiway.scope import NEWEST, UNTIL, stream_scopes
 from slidejoin.plan.output_schema import MultiLayout, layout_of
-from slidejoin.plan.union_plan import plan_join
+from slidejoin.plan.plan import make_plan
 from slidejoin.predicate.bind import all_of
 from slidejoin.predicate.expression.expr import And, Column, Literal, walk
 from slidejoin.predicate.expression.streams import at_step, stream_and_name, streams_of, wide_name
@@ -175,7 +175,7 @@ class MultiPlan:
         if not fields:
             fields = [pa.field(NOTHING, pa.int64())]
         config = JoinSpec(on=on, window=spec.windows[stored], output="positions", threads=spec.threads)
-        plan = plan_join(
+        plan = make_plan(
             config, pa.schema(fields), self.stored[stored], scope=self.scopes[stored] if self.scopes else None
         )
         return Step(stored, links, plan, left)

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from slidejoin.plan.deferred import NearestRule, bind_rule, with_condition
 from slidejoin.plan.explanation import warn_without_index
-from slidejoin.plan.union_plan import plan_join
+from slidejoin.plan.plan import make_plan
 from slidejoin.predicate.expression.expr import And, Column
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.join_spec import (
@@ -102,13 +102,13 @@ def bound_to(
     if rule is not None:
         # The rule says whether left rows without a pair are output.
         config = replace(config, on=with_condition(config.on, rule), how="inner")
-    plan = plan_join(config, left, right, rule=rule)
+    plan = make_plan(config, left, right, rule=rule)
     if config.select is not None:
         # By the columns' own names, as the user's may differ by case.
         alias = dict(zip(SIDES, config.aliases, strict=True))
         config = replace(config, select=tuple(f"{alias[side]}.{name}" for side, name, _ in plan.layout.columns))
     bound = plan.bound
-    if not plan.branches:
+    if not plan.is_union:
         warn_without_index(config, bound, plan.limit)
     chosen = strategy_for(config, choose_strategy(strategy, bound, buckets, spread), strategy, bound, buckets)
     numbers, hidden, helpers = _of_window(config, window)
@@ -136,7 +136,7 @@ def bound_to(
     if rule is not None and not chosen.whole("left", buckets):
         return _bound_for_parts(bind, BoundJoin(plan, chosen, schemas, how), hidden, numbers, helpers)
     bind = replace(bind, select=(*select, *(name for name in helpers if name not in select)))
-    plan = plan_join(bind, *(pa.schema([*schema, *hidden]) for schema in schemas), numbers=numbers, rule=rule)
+    plan = make_plan(bind, *(pa.schema([*schema, *hidden]) for schema in schemas), numbers=numbers, rule=rule)
     return BoundJoin(plan, chosen, schemas, how)
 
 
@@ -165,7 +165,7 @@ def _bound_for_parts(
         config = replace(config, suffix=APART)
     select = tuple(dict.fromkeys([*(config.select or ()), *helpers]))
     schemas = (pa.schema([*schema, *hidden]) for schema in bound.given)
-    plan = plan_join(replace(config, select=select), *schemas, numbers=numbers, rule=rule)
+    plan = make_plan(replace(config, select=select), *schemas, numbers=numbers, rule=rule)
     return bound._replace(plan=plan, columns=columns, scattered=True, arrival=arrival)
 
 
@@ -233,12 +233,12 @@ def _bound_for_rows(
     shown = [f"{alias[side]}.{name}" for side, name, _ in columns]
     config = replace(config, how="inner", suffix=APART, select=tuple(dict.fromkeys([*shown, *times, *own])))
     whole = (pa.schema([*schema, *hidden]) for schema in schemas)
-    stored = plan_join(config, *whole, numbers=numbers)
+    stored = make_plan(config, *whole, numbers=numbers)
     select = [] if how in ONE_SIDED else shown
     select += [] if how == "left_anti" else times
     select += [f"{alias[side]}.{PLACE}" for side in MATCHED[how]]
     config = replace(config, select=tuple(dict.fromkeys(select)))
-    plan = plan_join(config, stored.kept_schema("left"), stored.kept_schema("right"), numbers=numbers, everything=True)
+    plan = make_plan(config, stored.kept_schema("left"), stored.kept_schema("right"), numbers=numbers, everything=True)
     return BoundJoin(plan, chosen, schemas, how, columns, scattered)
 
 

@@ -17,7 +17,7 @@ from slidejoin.operator.ingest.batches import to_table
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.operator.multiway.multi_operator import MultiOperator
 from slidejoin.plan.explanation import explained_terms
-from slidejoin.plan.union_plan import plan_join
+from slidejoin.plan.plan import make_plan
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And, Column
 from slidejoin.predicate.expression.text import wide_sql
@@ -351,8 +351,8 @@ def _plan_text(plan: Plan, how: JoinType, sample: Mapping[Side, pa.Table] | None
     left, right = (
         pa.schema([field for field in plan.schema(side) if field.name not in HIDDEN]) for side in ("left", "right")
     )
-    shown = plan_join(replace(config, select=tuple(names)), left, right, rule=plan.rule)
-    if shown.branches:
+    shown = make_plan(replace(config, select=tuple(names)), left, right, rule=plan.rule)
+    if shown.is_union:
         # Why an embedded join would take another index says nothing about sealed parts.
         lines = shown.explain(shown.sealed_terms).replace("inner join on", f"{how} join on").splitlines()
         return "\n".join(line for line in lines if not line.strip().startswith("because "))

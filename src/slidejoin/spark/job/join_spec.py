@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slidejoin.errors import StateError
 from slidejoin.plan.deferred import bind_rule
-from slidejoin.plan.union_plan import plan_join
+from slidejoin.plan.plan import make_plan
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.truth.normal import has_open_ends, is_normal
 from slidejoin.sides import SIDES
@@ -366,4 +366,4 @@ def plan_of(spec: SparkJoinSpec) -> Plan:
     numbers = NUMBERS if spec.numbered else None
     # The rule says whether left rows without a pair are output; the join of a bucket is inner.
     rule = bind_rule(replace(spec.config, how=spec.how), spec.left, spec.right) if spec.deferred else None
-    return plan_join(spec.config, spec.left, spec.right, numbers=numbers, rule=rule, everything=bool(spec.matched))
+    return make_plan(spec.config, spec.left, spec.right, numbers=numbers, rule=rule, everything=bool(spec.matched))

@@ -158,7 +158,7 @@ class Segment:
     parts : dict from side to SealedPart
         Their keys: one, or in a self-join one for each role.
     layouts : dict from side to (k,) int64
-        How these keys are laid out, see `slidejoin.plan.composite_layout.CompositeLayout.numbers`.
+        How these keys are laid out, see `slidejoin.plan.key_layout.KeyLayout.numbers`.
     distances : dict from side to (p, 2) float64
         How far keys are apart that may close ranges, see `slidejoin.operator.window.distances.distances_to`.
     chosen : IndexTerms or None
@@ -319,7 +319,7 @@ def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry, sea
         if layout is None or not layout.fits(keys):
             layout = plan.key_layout(role, chosen, plan.key_extents([keys], chosen))
         parts[role], numbers[role] = sealed(layout.rows(keys), plan.sealed_as(chosen)), layout.numbers()
-        distances[role] = distances_to(Distances(plan.terms, role, sealing.closing).of(keys))
+        distances[role] = distances_to(Distances(plan.terms, role, sealing.closing).of(keys[0]))
     return Segment(entry, payload, parts, numbers, distances, chosen)
 
 
