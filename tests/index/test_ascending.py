@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.answer import FoundPositions
+from slidejoin.index.answer import MatchPositions
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run
 from slidejoin.index.sorted_runs.kernels.ascending import BOTH, FULL, keep_between
@@ -64,7 +64,7 @@ def check(seed: int, kind: str, rows: int) -> None:
     view = np.zeros(VIEW, np.int64)
     view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, own
     asked = OrderedProbes(run_of(0, mine), below, above, rank, view, (begin[0], begin[-1], to[0], to[-1]))
-    into = FoundPositions(counts=np.zeros(n, np.int32))
+    into = MatchPositions(counts=np.zeros(n, np.int32))
     assert index.suits(asked)
     index.find_ascending(asked, into)
     counted = [index.count_ascending(asked, nothing).counts.tolist() for _ in range(2)]

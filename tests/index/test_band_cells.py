@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.answer import FoundPositions
+from slidejoin.index.answer import MatchPositions
 from slidejoin.index.cells import band_cells, layout
 from slidejoin.index.cells.band_cells import Axis, BandCells, CellProbes
 from slidejoin.index.cells.kernels.buckets import SPILLS, reach_of
@@ -68,7 +68,7 @@ class Listed:
     def __post_init__(self) -> None:
         self.index = BandCells(self.axis, self.dims, self.rows, self.first, wide=self.wide)
         self.wide = self.index.wide
-        self.into = FoundPositions(positions=np.empty(1, np.uint32))
+        self.into = MatchPositions(positions=np.empty(1, np.uint32))
 
     @property
     def next(self) -> int:
@@ -162,7 +162,7 @@ class Listed:
         expected = self.expected(asked, ranges, aux)
         assert list(self.answers(asked)) == expected
         if not asked.dims.size:
-            into = FoundPositions()
+            into = MatchPositions()
             self.index.count(asked, 0, len(ranges), into)
             assert into.counts[: len(ranges)].tolist() == [len(found) for found in expected]
 
@@ -301,7 +301,7 @@ def test_fresh_memory_is_dead_at_any_ordinal(first: int) -> None:
 def test_one_key_for_all_rows_takes_bounded_memory(push: int, windows: int) -> None:
     window, sizes = 1 << 12, set()
     table = BandCells(AXES["equality"], 0, 2 * window, 0, wide=False)
-    keys, none, into = np.full(push, 9, np.int64), np.empty((push, 0), np.int64), FoundPositions()
+    keys, none, into = np.full(push, 9, np.int64), np.empty((push, 0), np.int64), MatchPositions()
     view = np.zeros(VIEW, np.int64)
     while table.next < windows * window:
         view[[ARRIVED, SIZE, SLIDE]] = table.next, window, 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.index.answer import Found, FoundPositions
+from slidejoin.index.answer import BatchMatches, MatchPositions
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort, merging
 from slidejoin.index.sorted_runs import run as runs_module
@@ -48,7 +48,7 @@ def probes_of(
     )
 
 
-def pairs_of(found: Found, n: int) -> list[tuple[int, int]]:
+def pairs_of(found: BatchMatches, n: int) -> list[tuple[int, int]]:
     """Both passes over all probes, as sorted pairs; checks that every probe writes into its own places."""
     counts = found.counts
     probes, stored = np.full(int(counts.sum()), -1, np.int64), np.full(int(counts.sum()), -1, np.int64)
@@ -63,7 +63,7 @@ def pairs_of(found: Found, n: int) -> list[tuple[int, int]]:
 def few_of(index: BiSortIndex, probes: Probes, begin: int = 0) -> tuple[list[tuple[int, int]], int]:
     """Positions of the probes from `begin` on, as sorted pairs, and up to which probe they were answered."""
     n = len(probes)
-    into = FoundPositions(counts=np.full(n, -1, np.int32))
+    into = MatchPositions(counts=np.full(n, -1, np.int32))
     index.find(probes, begin, n, into)
     counts = into.counts[begin : into.done]
     assert (into.begin, into.total) == (begin, counts.sum())

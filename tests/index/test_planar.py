@@ -15,7 +15,7 @@ from slidejoin.errors import PredicateError
 from slidejoin.index.factory import mapped, sealed
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.planar.answers import FoundInBoxes, Reached, count_whole, lines_of
+from slidejoin.index.planar.answers import MatchesInBoxes, Reached, count_whole, lines_of
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarMerge, PlanarRun, build_planar
 from slidejoin.index.probe import Probes
@@ -85,7 +85,7 @@ def rows_and_probes(
     )  # fmt: skip
 
 
-def pairs_of(found: FoundInBoxes, first: int, last: int) -> list[list[int]]:
+def pairs_of(found: MatchesInBoxes, first: int, last: int) -> list[list[int]]:
     """The ordinals that probes first…last-1 find, by the second pass; they are written behind one another."""
     places = np.zeros(found.counts.size, np.int64)
     places[first + 1 : last] = np.cumsum(found.counts[first : last - 1])
@@ -102,12 +102,12 @@ def assert_found(run: PlanarRun, rows: Any, probes: Probes, threads: int = 1) ->
     checks = CHECK_SEEN | (CHECK_AUX if rows[1].shape[1] > 1 else 0)
     lines = lines_of([run], rows[1].shape[1])
     seen = Reached(lines, np.arange(len(lines.runs)), np.full(len(lines.runs), checks))
-    found = FoundInBoxes(seen, probes, workers=workers)
+    found = MatchesInBoxes(seen, probes, workers=workers)
     assert found.counts.tolist() == [len(one) for one in right]
     n = len(probes)
     assert pairs_of(found, 0, n) == right
     assert pairs_of(found, 7, 11) == right[7:11]
-    only_counts = FoundInBoxes(seen, probes, only_counts=True, workers=workers)
+    only_counts = MatchesInBoxes(seen, probes, only_counts=True, workers=workers)
     assert only_counts.counts.tolist() == found.counts.tolist()
     if rows[1].shape[1] < 2:
         every = Probes(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.options import RapTable, WibTree
-from slidejoin.papers import found_rows as candidates
+from slidejoin.papers import matches as candidates
 from tests.index.chains import NO_WINDOW, answers, append, asked, chain_of
 
 if TYPE_CHECKING:

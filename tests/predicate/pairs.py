@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.index.answer import FoundPositions
+from slidejoin.index.answer import MatchPositions
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.predicate.bind import BoundFilter, BoundPredicate, bind
 from slidejoin.rows.payload import Payload
@@ -141,7 +141,7 @@ def check_program(condition: BoundFilter, left: pa.Table, right: pa.Table, holds
     np.testing.assert_array_equal(flags, holds)
     # The same from what each probe matched, on either side.
     for role, probes, stored in (("left", n, m), ("right", m, n)):
-        found = FoundPositions(
+        found = MatchPositions(
             0,
             probes,
             n * m,

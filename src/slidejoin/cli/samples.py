@@ -241,10 +241,10 @@ NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 INSTANT = pa.timestamp("us", "UTC")
 
-Found = tuple[pa.Schema, "Mapping[str, bool | str]"]
+TypedColumns = tuple[pa.Schema, "Mapping[str, bool | str]"]
 
 
-def csv_schema(file: Path) -> Found:
+def csv_schema(file: Path) -> TypedColumns:
     """Return the columns of a CSV file, and the options with which Spark reads it.
 
     Raises
@@ -281,7 +281,7 @@ def csv_schema(file: Path) -> Found:
     return _with_times(reader.schema, reader), options
 
 
-def json_schema(file: Path) -> Found:
+def json_schema(file: Path) -> TypedColumns:
     """Return the columns of a JSON file, and the options with which Spark reads it. See `csv_schema`."""
     from pyarrow import json as arrow_json  # noqa: PLC0415 - one of three is needed
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -10,9 +12,11 @@ import numpy as np
 from slidejoin.jit.vectors.vectors import LANES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
-__all__ = ["Answer", "Found", "FoundPositions", "InRanges", "joined"]
+__all__ = ["Answer", "BatchMatches", "CountedMatches", "InRanges", "MatchPositions", "MatchesOfParts", "joined"]
 
 
 class InRanges(Protocol):
@@ -23,20 +27,24 @@ class InRanges(Protocol):
         ...
 
 
-class Found(Protocol):
-    """Counts of the first pass, from which the second pass writes pairs."""
+class BatchMatches(ABC):
+    """The matches of a batch of probes: counts of the first pass, from which the second pass writes pairs."""
+
+    __slots__ = ()
 
     counts: NDArray[np.int64]
-    bounds: tuple[int, ...]
+    """Of each probe."""
+    bounds: tuple[int, ...] = ()
     """Probes at which parts of the answer that were searched for separately begin and end."""
-    divisible: bool
+    divisible: bool = False
     """Whether several threads may write the pairs of different probes at once."""
 
     @property
     def in_ranges(self) -> InRanges | None:
         """The answer as ranges, from which both sides' pairs are written in one pass; None if that is not possible."""
-        ...
+        return None
 
+    @abstractmethod
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
@@ -44,11 +52,62 @@ class Found(Protocol):
 
         `places` (n,) int64; `probes` and `stored` (total,) int64 take the ordinals of each pair's two rows.
         """
-        ...
+
+
+class CountedMatches(BatchMatches):
+    """The number of matches of each probe; they are searched for when pairs are needed."""
+
+    def __init__(self, counts: NDArray[np.int64], find: Callable[[], BatchMatches]) -> None:
+        self.counts = counts
+        self._find = find
+
+    @cached_property
+    def located(self) -> BatchMatches:
+        """The matches themselves."""
+        return self._find()
+
+    @property
+    def in_ranges(self) -> InRanges | None:
+        """The matches as ranges, where possible."""
+        return self.located.in_ranges
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of these probes, see `BatchMatches`."""
+        self.located.fill(first, last, places, probes, stored)
+
+
+class MatchesOfParts(BatchMatches):
+    """The matches in several parts, of a probe those in the first part first.
+
+    Parameters
+    ----------
+    probes : int
+        How many probes there are.
+    parts : sequence of BatchMatches
+        No row is in two of them.
+    """
+
+    def __init__(self, probes: int, parts: Sequence[BatchMatches]) -> None:
+        self._parts = parts
+        self.counts: NDArray[np.int64] = np.zeros(probes, np.int64)
+        for part in parts:
+            self.counts += part.counts
+
+    def fill(
+        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
+    ) -> None:
+        """Write the pairs of probes first…last-1, see `BatchMatches`."""
+        at = places.copy()
+        for part in self._parts:
+            if part.counts[first:last].any():
+                part.fill(first, last, at, probes, stored)
+                at[first:last] += part.counts[first:last]
 
 
 @dataclass(slots=True)
-class FoundPositions:
+class MatchPositions:
     """Matches of a stretch of probes by their positions, in memory that is reused for the next one.
 
     A position is an ordinal in 32 bits: which one it stands for follows from the index's `floor`.
@@ -86,17 +145,17 @@ class Answer:
 
     Attributes
     ----------
-    positions : FoundPositions or None
-        Explicit matches, of all probes or of those up to `FoundPositions.done`.
-    ranges : Found or None
+    positions : MatchPositions or None
+        Explicit matches, of all probes or of those up to `MatchPositions.done`.
+    ranges : BatchMatches or None
         Counts of all probes, from which pairs can be written.
     """
 
-    positions: FoundPositions | None = None
-    ranges: Found | None = None
+    positions: MatchPositions | None = None
+    ranges: BatchMatches | None = None
 
 
-def joined(parts: list[FoundPositions]) -> FoundPositions:
+def joined(parts: list[MatchPositions]) -> MatchPositions:
     """Concatenate the matches of neighbouring stretches of probes, up to the first that was not finished."""
     if len(parts) == 1:
         return parts[0]
@@ -108,4 +167,4 @@ def joined(parts: list[FoundPositions]) -> FoundPositions:
     # Weaving reads as many positions at once, also behind the last.
     positions = np.concatenate([*(part.positions[: part.total] for part in whole), np.empty(LANES, np.uint32)])
     total = sum(part.total for part in whole)
-    return FoundPositions(parts[0].begin, whole[-1].done, total, parts[0].counts, positions, parts[0].only_counts)
+    return MatchPositions(parts[0].begin, whole[-1].done, total, parts[0].counts, positions, parts[0].only_counts)

@@ -14,7 +14,7 @@ from slidejoin.index.planar.run import PlanarRun, of_rows
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.index.union.row_values import values_of
-from slidejoin.index.union.union_index import Branch, SealedBranches, UnionIndex
+from slidejoin.index.union.union_index import BranchIndex, SealedBranches, UnionIndex
 from slidejoin.spec.options import KNOWN_STRUCTURES, structure_named
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
     """
     if keys.branches:
         branches = [
-            Branch(make_index(name, own, window), own.dims, own.time, window.first) for name, own in keys.branches
+            BranchIndex(make_index(name, own, window), own.dims, own.time, window.first) for name, own in keys.branches
         ]
         return UnionIndex(algorithm, branches, window.first)
     options = keys.options

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from slidejoin.index.answer import BatchMatches
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found, InRanges
+    from slidejoin.index.answer import InRanges
     from slidejoin.index.probe import Probes
     from slidejoin.runtime.threads import Workers
 
@@ -26,12 +28,12 @@ LARGEST_PART = 1 << 14
 """Probes searched together at most: their intermediate results between the two passes stay in the cache."""
 
 
-class FoundInParts:
+class MatchesInStretches(BatchMatches):
     """The answers of neighbouring stretches of one batch of probes, as one answer."""
 
     __slots__ = ("_parts", "_workers", "bounds", "counts", "divisible")
 
-    def __init__(self, bounds: list[int], parts: list[Found], workers: Workers) -> None:
+    def __init__(self, bounds: list[int], parts: list[BatchMatches], workers: Workers) -> None:
         self.bounds = tuple(bounds)
         self._parts = parts
         self._workers = workers
@@ -40,7 +42,7 @@ class FoundInParts:
 
     @property
     def in_ranges(self) -> PartsInRanges | None:
-        """All parts as ranges, if all are ranges, see `Found`."""
+        """All parts as ranges, if all are ranges, see `BatchMatches`."""
         parts = [part.in_ranges for part in self._parts]
         known = [part for part in parts if part is not None]
         return PartsInRanges(self.bounds, known) if len(known) == len(parts) else None
@@ -48,7 +50,7 @@ class FoundInParts:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, each part by a thread of its own, see `Found`."""
+        """Write the pairs of probes first…last-1, each part by a thread of its own, see `BatchMatches`."""
         tasks = []
         for part, begin, end in zip(self._parts, self.bounds, self.bounds[1:], strict=False):
             low, high = max(first, begin), min(last, end)
@@ -78,19 +80,19 @@ def _call(fill: Callable[..., None], *args: object) -> Callable[[], None]:
 class Searched(Protocol):
     """Any index that answers ranges in two passes."""
 
-    def search(self, probes: Probes) -> Found:
+    def search(self, probes: Probes) -> BatchMatches:
         """Find every probe's matches; several threads may search at once."""
         ...
 
 
-def search(index: Searched, probes: Probes, workers: Workers) -> Found:
+def search(index: Searched, probes: Probes, workers: Workers) -> BatchMatches:
     """Search for all probes, in as many parts as there are threads and work for them."""
     n = len(probes)
     count = max(1, min(workers.threads, n // SMALLEST_PART), -(-n // LARGEST_PART))
     if count == 1:
         return index.search(probes)
     bounds = [n * i // count for i in range(count + 1)]
-    parts: list[Found | None] = [None] * count
+    parts: list[BatchMatches | None] = [None] * count
 
     def task(number: int) -> Callable[[], None]:
         def run() -> None:
@@ -99,14 +101,14 @@ def search(index: Searched, probes: Probes, workers: Workers) -> Found:
         return run
 
     workers.run([task(number) for number in range(count)])
-    return FoundInParts(bounds, [part for part in parts if part is not None], workers)
+    return MatchesInStretches(bounds, [part for part in parts if part is not None], workers)
 
 
-def by_and_by(find: Callable[[Probes, Workers], Found], probes: Probes, workers: Workers) -> Found:
+def by_and_by(find: Callable[[Probes, Workers], BatchMatches], probes: Probes, workers: Workers) -> BatchMatches:
     """Search for all probes, as many after each other as are searched together at most, each time by all threads."""
     n = len(probes)
     count = max(1, -(-n // LARGEST_PART))
     if count == 1:
         return find(probes, workers)
     bounds = [n * i // count for i in range(count + 1)]
-    return FoundInParts(bounds, [find(probes.part(*stops), workers) for stops in pairwise(bounds)], workers)
+    return MatchesInStretches(bounds, [find(probes.part(*stops), workers) for stops in pairwise(bounds)], workers)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Answer, Found
+    from slidejoin.index.answer import Answer, BatchMatches
     from slidejoin.index.deferred import Channel, NearestProbes, NearestRows, Reduced, ValuesOf
     from slidejoin.index.keys import Prepared, RowKeys
     from slidejoin.index.probe import ProbeBatch, Probes
@@ -172,7 +172,7 @@ class Index(ABC):
         """Begin to answer a batch of probes."""
 
     @abstractmethod
-    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found | None:
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> BatchMatches | None:
         """Answer by counts if `probe` stopped early; None if the index continues from there instead."""
 
     def nearest(self, batch: NearestProbes, workers: Workers) -> NearestRows | None:  # noqa: ARG002 - see sorted runs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found, FoundPositions, InRanges
+    from slidejoin.index.answer import BatchMatches, InRanges, MatchPositions
     from slidejoin.operator.pair_filter import PairFilter
     from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.sides import Side
@@ -40,10 +40,10 @@ class RangeCandidates:
     def __init__(self, slots: int, workers: Workers, memory: ArrayPool) -> None:
         self.slots = slots
         self.counts: NDArray[np.int64] = np.zeros(slots, np.int64)
-        self._found: list[tuple[Side, NDArray[np.int64], Found]] = []
+        self._found: list[tuple[Side, NDArray[np.int64], BatchMatches]] = []
         self._workers, self._memory = workers, memory
 
-    def add(self, role: Side, slots: NDArray[np.int64], answer: Found) -> None:
+    def add(self, role: Side, slots: NDArray[np.int64], answer: BatchMatches) -> None:
         """Add the answer for the probes of one side; `slots` (n,) int64 ascending, one for each probe."""
         self.counts[slots] = answer.counts
         self._found.append((role, np.ascontiguousarray(slots), answer))
@@ -137,7 +137,7 @@ class PositionCandidates:
 
     def __init__(
         self,
-        sides: dict[Side, tuple[NDArray[np.int64], FoundPositions, int, int]],
+        sides: dict[Side, tuple[NDArray[np.int64], MatchPositions, int, int]],
         first: int,
         last: int,
         workers: Workers,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import FoundPositions
+    from slidejoin.index.answer import MatchPositions
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.predicate.truth.pair_programs import PairProgram
     from slidejoin.rows.chunk import Fixed
@@ -63,7 +63,7 @@ class PairFilter(NamedTuple):
     def holds_matches(
         self,
         role: Side,
-        matches: FoundPositions,
+        matches: MatchPositions,
         probes: tuple[int, int],
         take: int,
         ordinals: tuple[int, int],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answer import FoundPositions
+from slidejoin.index.answer import MatchPositions
 from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
 from slidejoin.operator.ingest.arrival import numbers
@@ -42,7 +42,7 @@ class ProbeCandidates:
     """
 
     first: int
-    positions: FoundPositions | None
+    positions: MatchPositions | None
     make: Callable[[], RangeCandidates | PositionCandidates]
 
     @cached_property
@@ -100,9 +100,9 @@ def candidates_of(
     while first < rows and positions is not None:
         # Up to the first probe for which there was no room.
         last = positions.done
-        sides: dict[Side, tuple[NDArray[np.int64], FoundPositions, int, int]] = {
+        sides: dict[Side, tuple[NDArray[np.int64], MatchPositions, int, int]] = {
             "left": (slots, positions, 0, index.floor),
-            "right": (NO_PROBES, FoundPositions(), 0, 0),
+            "right": (NO_PROBES, MatchPositions(), 0, 0),
         }
         yield ProbeCandidates(first, positions, partial(PositionCandidates, sides, first, last, workers, memory))
         first = last

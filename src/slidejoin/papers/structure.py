@@ -1,7 +1,7 @@
 """The base class of the papers' structures: rows are inserted with ordinals, expired by ordinal, located by key range.
 
 A structure of a paper holds keys and ordinals. Everything else is shared and implemented here: the further dimensions,
-stored by ordinal and checked on candidates, and the answer in two passes (`slidejoin.papers.found_rows`).
+stored by ordinal and checked on candidates, and the answer in two passes (`slidejoin.papers.matches`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from slidejoin.index.keys import RowKeys
 from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
-from slidejoin.papers.found_rows import FoundByPosition
 from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+from slidejoin.papers.matches import MatchesByPosition
 from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request
@@ -164,7 +164,7 @@ class Structure(Index):
         ranges = self.ranges(batch, request.workers)
         return Probing([], lambda: Answer(ranges=ranges))
 
-    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> BatchMatches:
         """Answer a batch by counts, see `Index`."""
         return search(self, batch.probes, workers)
 
@@ -178,13 +178,13 @@ class Structure(Index):
         """Ordinal of the oldest row that may be seen."""
         return self._floor
 
-    def search(self, probes: Probes) -> FoundByPosition:
+    def search(self, probes: Probes) -> MatchesByPosition:
         """Find every probe's matches among the rows from `floor` on; several threads may search at once.
 
         Probes of a time window see all ordinals, because event times decide what is in scope. But an expired row may
         still be stored while its further dimensions, including its event time, and its payload have been overwritten.
         """
-        return FoundByPosition(self, probes.seeing_from(self.floor))
+        return MatchesByPosition(self, probes.seeing_from(self.floor))
 
     @property
     def stored(self) -> OrdinalRing:

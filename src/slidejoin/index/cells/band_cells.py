@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answer import Answer, FoundPositions, joined
+from slidejoin.index.answer import Answer, MatchPositions, joined
 from slidejoin.index.cells.kernels.buckets import (
     BUCKETS,
     CURSOR,
@@ -229,7 +229,7 @@ class BandCells(Index):
         self._looked: tuple[int, int] | None = None
         self._spilled_before = 0
         # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
-        self._answers: list[FoundPositions] = []
+        self._answers: list[MatchPositions] = []
         self._counts: NDArray[np.int32] = np.empty(0, np.int32)
 
     def _buckets(self, rows: int) -> int:
@@ -473,14 +473,14 @@ class BandCells(Index):
             tasks.append(partial(answer_part, probes, begin, end, into))
         return Probing(tasks, lambda: Answer(positions=joined(answers)))
 
-    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[FoundPositions], NDArray[np.int32]]:
+    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[MatchPositions], NDArray[np.int32]]:
         """Return memory for the matches of each part of a batch, and for all counts."""
         if lasting:
-            return [FoundPositions() for _ in range(parts)], np.empty(probes, np.int32)
+            return [MatchPositions() for _ in range(parts)], np.empty(probes, np.int32)
         if self._counts.size < probes:
             self._counts = np.empty(probes, np.int32)
         while len(self._answers) < parts:
-            self._answers.append(FoundPositions())
+            self._answers.append(MatchPositions())
         return self._answers[:parts], self._counts
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> None:
@@ -509,7 +509,7 @@ class BandCells(Index):
         lo, hi = map(np.ascontiguousarray, self.axis.places_of(lo, hi))
         return CellProbes(CellRanges(lo, hi, batch.rank, batch.view), lows, highs, dims)
 
-    def find(self, probes: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
+    def find(self, probes: CellProbes, begin: int, end: int, into: MatchPositions) -> None:
         """Answer probes begin…end-1, or as many of them as have `MOST_FOUND` candidates, and at least one.
 
         Safe to call from several threads at once, each `into` memory of its own. O(probes + candidates).
@@ -532,7 +532,7 @@ class BandCells(Index):
             )
         into.done, into.total = done, total
 
-    def count(self, probes: CellProbes, begin: int, end: int, into: FoundPositions) -> None:
+    def count(self, probes: CellProbes, begin: int, end: int, into: MatchPositions) -> None:
         """Count the matches of probes begin…end-1 without writing them; only where nothing needs a check."""
         if into.counts.size < probes.ranges.lo.size:
             into.counts = np.empty(probes.ranges.lo.size, np.int32)

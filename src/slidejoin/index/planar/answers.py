@@ -7,12 +7,13 @@ chain.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import BatchMatches
 from slidejoin.index.kernels.range_search import find_ranges
 from slidejoin.index.kernels.searching import FIELDS as RUN_FIELDS
 from slidejoin.index.planar.kernels.counting import count_boxes
@@ -23,14 +24,14 @@ from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from slidejoin.index.planar.run import PlanarRun
     from slidejoin.index.probe import Probes
 
-__all__ = ["CountedBoxes", "FoundInBoxes", "Lines", "Reached", "count_whole", "lines_of"]
+__all__ = ["Lines", "MatchesInBoxes", "Reached", "count_whole", "lines_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +208,8 @@ def _room(lo: NDArray[np.int64], runs: int) -> NDArray[np.int64]:
     return places
 
 
-class FoundInBoxes:
-    """The rows that `PlanarIndex.search` located; see `slidejoin.index.answer.Found`.
+class MatchesInBoxes(BatchMatches):
+    """The rows that `PlanarIndex.search` located; see `slidejoin.index.answer.BatchMatches`.
 
     Parameters
     ----------
@@ -226,11 +227,6 @@ class FoundInBoxes:
 
     __slots__ = ("_boxes", "_checked", "_kept", "_places", "_probes", "_young", "counts")
 
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """Rows are listed by ordinal, not as ranges."""
     divisible = True
 
     def __init__(
@@ -281,7 +277,7 @@ class FoundInBoxes:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `Found`."""
+        """Write the pairs of probes first…last-1, see `BatchMatches`."""
         own, stored_at = self._probes.ordinals, self._places
         put_kept(self._kept, stored_at, self.counts, own, first, last, places, probes, stored)
         again = np.flatnonzero((stored_at[first:last] < 0) & (self.counts[first:last] > 0)) + first
@@ -294,7 +290,7 @@ class FoundInBoxes:
 def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64], workers: Workers = ALONE) -> None:
     """Add to `counts` (n,) int64 the rows that probes find in runs each of which they see as a whole or not at all.
 
-    What a probe finds in a run of which it sees a part is not counted. Threads take probes as in `FoundInBoxes`.
+    What a probe finds in a run of which it sees a part is not counted. Threads take probes as in `MatchesInBoxes`.
     """
     if not len(seen):
         return
@@ -311,29 +307,3 @@ def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64], worker
         )  # fmt: skip
 
     workers.run([partial(count, *stretch) for stretch in stretches])
-
-
-class CountedBoxes:
-    """The number of rows of each probe; the rows themselves are located when pairs are needed."""
-
-    def __init__(self, counts: NDArray[np.int64], find: Callable[[], FoundInBoxes]) -> None:
-        self.counts = counts
-        self._find = find
-
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """Rows are listed by ordinal, not as ranges."""
-    divisible = False
-
-    @cached_property
-    def located(self) -> FoundInBoxes:
-        """The rows."""
-        return self._find()
-
-    def fill(
-        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
-    ) -> None:
-        """Write the pairs of probes first…last-1, see `Found`."""
-        self.located.fill(first, last, places, probes, stored)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answer import Answer
+from slidejoin.index.answer import Answer, CountedMatches
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.parallel_search import by_and_by
-from slidejoin.index.planar.answers import NONE_YOUNG, CountedBoxes, FoundInBoxes, Lines, Reached, count_whole, lines_of
+from slidejoin.index.planar.answers import NONE_YOUNG, Lines, MatchesInBoxes, Reached, count_whole, lines_of
 from slidejoin.index.planar.newest import Collected, Newest, Young, prepared
 from slidejoin.index.planar.run import PlanarMerge, PlanarRun
 from slidejoin.index.protocol import Index, Probing
@@ -31,7 +31,7 @@ from slidejoin.spec.options import Planar as PlanarOptions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.keys import Prepared, RowKeys
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request, SealedPart
@@ -170,24 +170,24 @@ class PlanarIndex(Index):
         if request.only_counts:
             if self._merging and len(probes):
                 self._cut_for(probes)
-            ranges: Found = by_and_by(self.tally, probes, request.workers)
+            ranges: BatchMatches = by_and_by(self.tally, probes, request.workers)
         else:
             ranges = self._found(probes, request.workers)
         return Probing([], lambda: Answer(ranges=ranges))
 
-    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> BatchMatches:
         """Answer a batch by counts, see `Index`."""
         return self._found(batch.probes, workers)
 
-    def _found(self, probes: Probes, workers: Workers) -> Found:
+    def _found(self, probes: Probes, workers: Workers) -> BatchMatches:
         """Find every probe's rows, by several threads."""
         return by_and_by(self.search, probes, workers)
 
-    def search(self, probes: Probes, workers: Workers) -> FoundInBoxes:
+    def search(self, probes: Probes, workers: Workers) -> MatchesInBoxes:
         """Find every probe's rows, by several threads; several batches may be searched for at once."""
-        return FoundInBoxes(self._reached(probes), probes, self._young, workers=workers)
+        return MatchesInBoxes(self._reached(probes), probes, self._young, workers=workers)
 
-    def tally(self, probes: Probes, workers: Workers) -> CountedBoxes:
+    def tally(self, probes: Probes, workers: Workers) -> CountedMatches:
         """Count every probe's rows, likewise."""
         reached = self._reached(probes)
         alone = reached.only(reached.checks & CHECK_AUX == 0)
@@ -195,13 +195,13 @@ class PlanarIndex(Index):
         young = self._young
         if len(alone) < len(reached) or young.size:
             looked_at = reached.only(reached.checks & CHECK_AUX != 0)
-            counts += FoundInBoxes(looked_at, probes, young, only_counts=True, workers=workers).counts
+            counts += MatchesInBoxes(looked_at, probes, young, only_counts=True, workers=workers).counts
         count_whole(alone, probes, counts, workers)
         for at in np.flatnonzero(alone.checks):
             seen = alone.only(np.arange(len(alone)) == at)
             for first, last in seeing_parts(seen.runs[0], probes):
-                counts[first:last] += FoundInBoxes(seen, probes.part(first, last), only_counts=True).counts
-        return CountedBoxes(counts, lambda: self.search(probes, workers))
+                counts[first:last] += MatchesInBoxes(seen, probes.part(first, last), only_counts=True).counts
+        return CountedMatches(counts, lambda: self.search(probes, workers))
 
     @property
     def _young(self) -> Young:

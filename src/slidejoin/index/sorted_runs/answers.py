@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import BatchMatches
 from slidejoin.index.deferred import NearestRows
 from slidejoin.index.kernels.expansion import SIDE
 from slidejoin.index.kernels.found_rows import Pairs, ProbePairs
@@ -33,11 +34,9 @@ from slidejoin.jit.vectors.words import LANES
 from slidejoin.runtime.array_pool import ArrayPool, address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import FoundPositions
+    from slidejoin.index.answer import MatchPositions
     from slidejoin.index.deferred import NearestProbes
     from slidejoin.index.probe import Probes
     from slidejoin.index.sorted_runs.probes import OrderedProbes
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TOGETHER",
-    "CountedInRuns",
-    "FoundInRuns",
+    "MatchesInRuns",
     "count_ascending",
     "nearest_rows",
     "order_of",
@@ -63,7 +61,7 @@ ranges_pool = ArrayPool(np.int64, most=8)
 positions_pool = ArrayPool(np.uint32, most=8)
 
 
-class FoundInRuns:
+class MatchesInRuns(BatchMatches):
     """The ranges that `BiSortIndex.search` located, and how many rows of each are matches.
 
     Attributes
@@ -97,13 +95,9 @@ class FoundInRuns:
         count_matches(self.table, self.ranges, self.order, probes.criteria, self.counts)
         self._lines: NDArray[np.int32] | None = None
 
-    bounds: tuple[int, ...] = ()
-    """Probes at which other parts of an answer begin, none."""
-    divisible = False
-
     @property
-    def in_ranges(self) -> FoundInRuns | None:
-        """The answer itself if candidates need no check but by ordinals, see `Found`."""
+    def in_ranges(self) -> MatchesInRuns | None:
+        """The answer itself if candidates need no check but by ordinals, see `BatchMatches`."""
         return self if (self.table[:, CHECKS] < CHECK_AUX).all() else None
 
     @property
@@ -135,7 +129,7 @@ class FoundInRuns:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `Found`."""
+        """Write the pairs of probes first…last-1, see `BatchMatches`."""
         own, n = self._probes, len(self._probes)
         # All probes are taken by their keys again, part of them in arrival order.
         whole = (first, last) == (0, n)
@@ -151,7 +145,7 @@ class FoundInRuns:
         )
 
 
-def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPositions) -> bool:
+def write_few(probes: Probes, runs: list[Run], checks: list[int], into: MatchPositions) -> bool:
     """Answer the next probes by positions, and tell whether they had few matches; else nothing is answered.
 
     `checks` says which checks candidates of each run need.
@@ -171,7 +165,7 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: FoundPos
     return True
 
 
-def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions) -> None:
+def write_ascending(probes: OrderedProbes, runs: list[Run], into: MatchPositions) -> None:
     """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
     n = probes.run.size
     positions, spots = positions_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
@@ -181,34 +175,6 @@ def write_ascending(probes: OrderedProbes, runs: list[Run], into: FoundPositions
         into.room(size + LANES)
         gather_spots(positions, spots, into.counts[:n], 0, into.positions)
         into.done, into.total = n, size
-
-
-class CountedInRuns:
-    """The number of matches of each probe; the ranges themselves are searched for when pairs are needed."""
-
-    def __init__(self, counts: NDArray[np.int64], find: Callable[[], FoundInRuns]) -> None:
-        self.counts = counts
-        self._find = find
-
-    @cached_property
-    def ranges(self) -> FoundInRuns:
-        """The ranges."""
-        return self._find()
-
-    bounds: tuple[int, ...] = ()
-    """Probes at which other parts of an answer begin, none."""
-    divisible = False
-
-    @property
-    def in_ranges(self) -> FoundInRuns | None:
-        """The ranges themselves, where possible, see `Found`."""
-        return self.ranges.in_ranges
-
-    def fill(
-        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
-    ) -> None:
-        """Write the pairs of these probes, see `Found`."""
-        self.ranges.fill(first, last, places, probes, stored)
 
 
 def count_ascending(probes: OrderedProbes, runs: list[Run], checks: list[int]) -> NDArray[np.int64]:

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answer import Answer, FoundPositions, joined
+from slidejoin.index.answer import Answer, CountedMatches, MatchPositions, joined
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.answers import (
     TOGETHER,
-    CountedInRuns,
-    FoundInRuns,
+    MatchesInRuns,
     count_ascending,
     nearest_rows,
     write_ascending,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.deferred import Channel, NearestProbes, NearestRows, Reduced, ValuesOf
     from slidejoin.index.keys import Prepared, RowKeys
     from slidejoin.index.probe import ProbeBatch, Probes
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
-__all__ = ["BiSortIndex", "FoundInRuns", "Run", "build_run", "merge_runs"]
+__all__ = ["BiSortIndex", "MatchesInRuns", "Run", "build_run", "merge_runs"]
 
 
 class BiSortIndex(Index):
@@ -87,7 +86,7 @@ class BiSortIndex(Index):
         # For how many more batches ranges are stored, because the last one had too many matches.
         self._ranges_left = 0
         # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
-        self._found: list[FoundPositions] = []
+        self._found: list[MatchPositions] = []
         self._counts: NDArray[np.int32] = np.empty(0, np.int32)
         self.levels, self._others = best_levels(1, 1, lazy=False, fan_out=self.options.fan_out)
 
@@ -280,17 +279,17 @@ class BiSortIndex(Index):
         ]
         return Probing(tasks, lambda: Answer(positions=joined(positions)))
 
-    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[FoundPositions], NDArray[np.int32]]:
+    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[MatchPositions], NDArray[np.int32]]:
         """Return memory for the matches of each part of a batch, and for all counts."""
         if lasting:
-            return [FoundPositions() for _ in range(parts)], np.empty(probes, np.int32)
+            return [MatchPositions() for _ in range(parts)], np.empty(probes, np.int32)
         if self._counts.size < probes:
             self._counts = np.empty(probes, np.int32)
         while len(self._found) < parts:
-            self._found.append(FoundPositions())
+            self._found.append(MatchPositions())
         return self._found[:parts], self._counts
 
-    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> BatchMatches:
         """Answer by ranges, also for some of the next batches, see `Index`: there are many matches."""
         self._ranges_left = RANGES_AGAIN
         return search(self, batch.probes, workers)
@@ -306,9 +305,9 @@ class BiSortIndex(Index):
             return False
         return not self.far
 
-    def search(self, probes: Probes) -> FoundInRuns:
+    def search(self, probes: Probes) -> MatchesInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n) for evenly spread keys."""
-        ranges = FoundInRuns(probes, *self._reached(probes))
+        ranges = MatchesInRuns(probes, *self._reached(probes))
         self.counted, self.apart = True, ranges.candidates > WIDE * len(probes)
         return ranges
 
@@ -350,7 +349,7 @@ class BiSortIndex(Index):
             len(self._leaving_runs) :
         ]
 
-    def find(self, probes: Probes, begin: int, end: int, into: FoundPositions) -> None:
+    def find(self, probes: Probes, begin: int, end: int, into: MatchPositions) -> None:
         """Write the matches of probes begin…end-1, up to where they have more than a few each.
 
         Positions are as those of cells, with `floor`. Safe to call from several threads at once, each `into` memory of
@@ -368,17 +367,17 @@ class BiSortIndex(Index):
         """Tell whether `find_ascending` can answer."""
         return not self.dims and all(probes.suits(run) for run in self.runs if run.size)
 
-    def find_ascending(self, probes: OrderedProbes, into: FoundPositions) -> None:
+    def find_ascending(self, probes: OrderedProbes, into: MatchPositions) -> None:
         """Write the matches of all probes as `find` does, or of none, if they have more than a few each."""
         into.begin = into.done = into.total = 0
         write_ascending(probes, self._seen_by(probes)[0], into)
 
-    def count_ascending(self, probes: OrderedProbes, whole: Callable[[], Probes]) -> CountedInRuns:
+    def count_ascending(self, probes: OrderedProbes, whole: Callable[[], Probes]) -> CountedMatches:
         """Count the matches of all probes; `whole` returns the batch with its ranges, in case pairs are needed."""
         counts = count_ascending(probes, *self._seen_by(probes))
         # Each probe sees other ones of the newest rows. Where these are a separate run, they are few.
         self.counted = self.apart = True
-        return CountedInRuns(counts, lambda: self.search(whole()))
+        return CountedMatches(counts, lambda: self.search(whole()))
 
     def _seen_by(self, probes: OrderedProbes) -> tuple[list[Run], list[int]]:
         """Return the runs that some probe may reach, and what is checked of candidates in each."""

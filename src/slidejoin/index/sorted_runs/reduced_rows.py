@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.deferred import Reduced
-from slidejoin.index.sorted_runs.answers import SMALLEST_PART, FoundInRuns
+from slidejoin.index.sorted_runs.answers import SMALLEST_PART, MatchesInRuns
 from slidejoin.index.sorted_runs.kernels.reducing import SUMMARY, VALUES_AT, reduce_ranges
 from slidejoin.index.sorted_runs.values import Summaries, ValuesByKey
 
@@ -69,7 +69,7 @@ def _line_up(run: Run, values: ValuesByOrdinal) -> None:
 
 def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesByOrdinal) -> Reduced:
     """Return the reductions of probes that reach these runs."""
-    located, channels = FoundInRuns(probes, runs, checks), values.channels
+    located, channels = MatchesInRuns(probes, runs, checks), values.channels
     totals = np.empty((len(channels), len(probes)), np.int64)
     if channels:
         summaries = np.zeros((len(runs), SUMMARY), np.int64)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from slidejoin.index.answer import BatchMatches
 from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, put_pairs
 from slidejoin.index.union.kernels.earlier import drop_earlier, widen_found
 from slidejoin.runtime.array_pool import ArrayPool
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Answer, Found, FoundPositions
+    from slidejoin.index.answer import Answer, MatchPositions
     from slidejoin.index.keys import KeyRanges
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
     from slidejoin.index.union.row_values import KeptValues
 
-__all__ = ["BranchRows", "Earlier", "FoundInBranches", "ranges_of_all"]
+__all__ = ["BranchRows", "Earlier", "ranges_of_all"]
 
 AT_ONCE = 1 << 20
 """Rows of a branch that are listed at once."""
@@ -82,7 +83,7 @@ class Dropping(Protocol):
         ...
 
 
-class BranchRows:
+class BranchRows(BatchMatches):
     """The rows that one branch finds and no earlier one.
 
     Parameters
@@ -105,7 +106,7 @@ class BranchRows:
         self._branch, self._index, self._batch, self._request, self._earlier = branch, index, batch, request, earlier
         n = len(batch)
         self._ordinals = np.arange(batch.first, batch.first + n)
-        self._found: Found | None = None
+        self._found: BatchMatches | None = None
         self._places: NDArray[np.int64] = np.empty(n, np.int64)
         self.counts: NDArray[np.int64] = np.zeros(n, np.int64)
         """Rows of each probe."""
@@ -131,7 +132,7 @@ class BranchRows:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.BatchMatches`."""
         own, n, pairs = self._ordinals, min(last, self._kept_probes), Pairs(probes, stored)
         if first < n:
             begin = int(self.counts[:first].sum())
@@ -175,13 +176,13 @@ class BranchRows:
             task()
         return probing.answer()
 
-    def _widened(self, positions: FoundPositions, total: int) -> NDArray[np.int64]:
+    def _widened(self, positions: MatchPositions, total: int) -> NDArray[np.int64]:
         rows: NDArray[np.int64] = rows_pool.take(total)
         widen_found(positions.positions, total, self._index.floor, rows)
         return rows
 
     def _expanded(
-        self, answer: Found, first: int, last: int
+        self, answer: BatchMatches, first: int, last: int
     ) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield the rows of ranges, so many at once as `AT_ONCE`, or those of one probe."""
         ends = np.cumsum(answer.counts[first:last])
@@ -198,33 +199,3 @@ class BranchRows:
             places[begin:done] = ends[begin - first : done - first] - answer.counts[begin:done] - before
             answer.fill(begin, done, places, probes, rows)
             yield begin, done, counts, rows
-
-
-class FoundInBranches:
-    """The rows that all branches find, of a probe those of the first branch first; see `slidejoin.index.answer.Found`.
-
-    Parameters
-    ----------
-    parts : sequence of Found or BranchRows
-        What each branch finds and no earlier one; at least one.
-    """
-
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """Rows of several branches are no range."""
-    divisible = False
-
-    def __init__(self, parts: Sequence[Found | BranchRows]) -> None:
-        self._parts = parts
-        self.counts: NDArray[np.int64] = np.sum([part.counts for part in parts], axis=0, dtype=np.int64)
-
-    def fill(
-        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
-    ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
-        at = places.copy()
-        for part in self._parts:
-            part.fill(first, last, at, probes, stored)
-            at[first:last] += part.counts[first:last]

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from slidejoin.index.answer import Answer
+from slidejoin.index.answer import Answer, MatchesOfParts
 from slidejoin.index.protocol import Index, Probing, Unfit
-from slidejoin.index.union.answers import BranchRows, FoundInBranches, ranges_of_all
+from slidejoin.index.union.answers import BranchRows, ranges_of_all
 from slidejoin.index.union.row_values import RowValues, columns_of, values_of
 
 if TYPE_CHECKING:
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.keys import Prepared, RowKeys
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Occupancy, Request, SealedPart
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["Branch", "SealedBranches", "UnionIndex"]
+__all__ = ["BranchIndex", "SealedBranches", "UnionIndex"]
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class BranchIndex:
     """One branch.
 
     Attributes
@@ -94,7 +94,7 @@ class UnionIndex(Index):
     ----------
     name : str
         What was requested: an algorithm for all branches, or a name of the plan for each having its own.
-    branches : sequence of Branch
+    branches : sequence of BranchIndex
     first : int
         Ordinal of the first row to come.
     values : RowValues, optional
@@ -104,7 +104,7 @@ class UnionIndex(Index):
     ranges_by_view = True
     """A branch in cells goes by the view, and its rows are listed as ranges with those of the others."""
 
-    def __init__(self, name: str, branches: Sequence[Branch], first: int, values: RowValues | None = None) -> None:
+    def __init__(self, name: str, branches: Sequence[BranchIndex], first: int, values: RowValues | None = None) -> None:
         self.name = name
         self._branches = list(branches)
         self.spans_ordinals = any(one.index.spans_ordinals for one in branches)
@@ -142,7 +142,7 @@ class UnionIndex(Index):
 
     def _take(self, number: int, end: int) -> None:
         one = self._branches[number]
-        self._branches[number] = Branch(one.index, one.dims, one.time, end)
+        self._branches[number] = BranchIndex(one.index, one.dims, one.time, end)
 
     def attach(self, part: SealedPart, first: int, live: int) -> None:
         """Insert rows that were sealed before, see `Index`."""
@@ -193,7 +193,7 @@ class UnionIndex(Index):
         self, batch: ProbeBatch, batches: Sequence[ProbeBatch], requests: Sequence[Request], probing: Sequence[Probing]
     ) -> Answer:
         earlier = None
-        parts: list[Found | BranchRows] = []
+        parts: list[BatchMatches] = []
         for number, (index, own) in enumerate(zip(self._each(), probing, strict=True)):
             answer = own.answer()
             if number == 1:
@@ -202,7 +202,7 @@ class UnionIndex(Index):
                 parts.append(answer.ranges)
             else:
                 parts.append(BranchRows(number, index, batches[number], requests[number], answer, earlier))
-        return Answer(ranges=FoundInBranches(parts))
+        return Answer(ranges=MatchesOfParts(len(batch), parts))
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> None:
         """Return None: `probe` never stops early."""
@@ -237,7 +237,7 @@ class UnionIndex(Index):
         if not any(index is not None for index in indexes):
             return None
         branches = [
-            one if index is None else Branch(index, one.dims, one.time, window.first)
+            one if index is None else BranchIndex(index, one.dims, one.time, window.first)
             for one, index in zip(self._branches, indexes, strict=True)
         ]
         return UnionIndex(self.name, branches, window.first, self._values)

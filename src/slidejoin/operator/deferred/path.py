@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.rows.payload import Payload
     from slidejoin.sides import Side
+    from slidejoin.spec.window import CountWindow
     from slidejoin.stored import StoredValue
 
 __all__ = ["DeferredPath", "RequestedPath", "answers_of", "insert_rows"]

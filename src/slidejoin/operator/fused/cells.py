@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.answer import FoundPositions
+from slidejoin.index.answer import MatchPositions
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.index.kinds import CELLS
@@ -119,7 +119,7 @@ class FusedCells(FusedPush):
             view[[SIZE, SLIDE]] = plan.config.window.view(other(role))
             if role in bands:
                 view[[BELOW, ABOVE]] = bands[role].below, bands[role].above
-            one = self.probe_sides[role] = ProbeSide(ROLES[role], view, FoundPositions())
+            one = self.probe_sides[role] = ProbeSide(ROLES[role], view, MatchPositions())
             if self._times is not None:
                 self._words[one.at + BEFORE] = plan.scope.length(other(role))
                 self._words[one.at + AFTER] = plan.scope.length(role)

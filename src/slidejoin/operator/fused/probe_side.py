@@ -28,7 +28,7 @@ from slidejoin.runtime.array_pool import address_of, point
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import FoundPositions
+    from slidejoin.index.answer import MatchPositions
     from slidejoin.index.cells.band_cells import BandCells
 
 __all__ = ["ProbeSide"]
@@ -39,7 +39,7 @@ FARTHEST = (1 << 63) - 1
 class ProbeSide:
     """One side as probes: `at` is where its words of the work begin."""
 
-    def __init__(self, at: int, view: NDArray[np.int64], found: FoundPositions) -> None:
+    def __init__(self, at: int, view: NDArray[np.int64], found: MatchPositions) -> None:
         self.at = at
         self.view = view
         self.matches = found
@@ -76,7 +76,7 @@ class ProbeSide:
             self.matches.positions = np.empty(places, np.uint32)
             words[self.at + VIEWED] = 0
 
-    def joined(self, words: memoryview) -> FoundPositions:
+    def joined(self, words: memoryview) -> MatchPositions:
         """Return the matches of the probes, all stretches concatenated; all were answered."""
         end, found = 0, self.matches
         for stretch in range(STRETCHES):

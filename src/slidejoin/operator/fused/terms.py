@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.pair_filter import PairFilter
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
-    from slidejoin.operator.window.distances import Found
+    from slidejoin.operator.window.distances import RowDistances
     from slidejoin.plan.branch import Term
     from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
@@ -214,7 +214,7 @@ class FusedTerms(FusedCells):
         self._keys: dict[Side, TermKeys] = {}
         self._probed: dict[Side, Probed | ShiftedKeys] = {}
         self._placed: dict[Side, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-        self._distances: dict[Side, Found] = {}
+        self._distances: dict[Side, RowDistances] = {}
         self._closed = False
         self._pair: tuple[int, int | None] = (0, None)
         self._program: PairProgram | None = None

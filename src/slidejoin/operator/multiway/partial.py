@@ -14,7 +14,7 @@ from slidejoin.plan.window_term import saturating_add
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import FoundPositions
+    from slidejoin.index.answer import MatchPositions
     from slidejoin.runtime.array_pool import ArrayPool
 
 __all__ = ["Partial"]
@@ -93,7 +93,7 @@ class Partial:
             return self
         return Partial(self.producers[cut], self.streams, np.ascontiguousarray(self.values[:, cut]))
 
-    def with_matches(self, stream: int, of: FoundPositions, base: int, memory: ArrayPool) -> Partial:
+    def with_matches(self, stream: int, of: MatchPositions, base: int, memory: ArrayPool) -> Partial:
         """Return those that were answered with their matches of one more stream; positions count from `base`.
 
         Event times are still those of the other streams.

@@ -22,7 +22,7 @@ from slidejoin.spec.topologies import Shared
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from slidejoin.index.answer import Answer, FoundPositions
+    from slidejoin.index.answer import Answer, MatchPositions
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.operator.ingest.ingest import Push
@@ -181,6 +181,6 @@ class SharedTopology(TopologySteps):
 
     def _probed_again(
         self, batches: dict[Side, ProbeBatch], starts: dict[Side, int], inexact: set[int]
-    ) -> dict[Side, FoundPositions]:
+    ) -> dict[Side, MatchPositions]:
         again = self._answer(batches, starts, self._workers, inexact)
         return {role: one.positions for role, one in again.items() if one.positions is not None}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.key_layout import TermKeys
     from slidejoin.sides import Side
 
-__all__ = ["Distances", "Found", "distances_from", "distances_to"]
+__all__ = ["Distances", "RowDistances", "distances_from", "distances_to"]
 
 BLOCKS = 16
 """Blocks of a window: a long interval is remembered for so little longer than it stays."""
@@ -34,7 +34,7 @@ LONGER = 4
 
 Pair = tuple[int, int]
 
-Found = tuple[Distance, ...]
+RowDistances = tuple[Distance, ...]
 """Distances of some rows, for each two terms whose keys differ; in one direction, as the other one follows from it."""
 
 
@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
     end: int
     rows: int
-    distances: Found
+    distances: RowDistances
 
 
 class Distances:
@@ -63,9 +63,9 @@ class Distances:
         self._doubles = {pair: _of_doubles(terms[pair[0]], side) for pair in pairs}
         self._pairs = tuple(dict.fromkeys((min(pair), max(pair)) for pair in pairs if pair not in self._same))
         self._blocks: list[Block] = []
-        self._whole: Found = (NONE,) * len(self._pairs)
+        self._whole: RowDistances = (NONE,) * len(self._pairs)
 
-    def of(self, keys: TermKeys) -> Found:
+    def of(self, keys: TermKeys) -> RowDistances:
         """Return the distances of rows that are not stored yet. O(n)."""
         matchable, distances = keys.eligible, []
         for pair in self._pairs:
@@ -75,7 +75,7 @@ class Distances:
             distances.append(distance_of(one, two, doubles=_of_both(self._doubles, pair)))
         return tuple(distances)
 
-    def add(self, distances: Found, first: int, rows: int, oldest: int, live: int) -> None:
+    def add(self, distances: RowDistances, first: int, rows: int, oldest: int, live: int) -> None:
         """Take the newest rows, given what `of` returned.
 
         Parameters
@@ -102,7 +102,7 @@ class Distances:
         else:
             self._whole = _united(self._whole, distances)
 
-    def closing(self, pair: Pair, coming: Found = ()) -> Closing:
+    def closing(self, pair: Pair, coming: RowDistances = ()) -> Closing:
         """Return how ranges are closed by the rows that have come so far, and by some that come."""
         if pair in self._same:
             return Closing(*pair, SAME, self._doubles[pair])
@@ -110,13 +110,13 @@ class Distances:
         distance = self._whole[at] | coming[at] if coming else self._whole[at]
         return Closing(*pair, distance if pair[0] < pair[1] else distance.turned, self._doubles[pair])
 
-    def lengthened(self, pair: Pair, coming: Found) -> bool:
+    def lengthened(self, pair: Pair, coming: RowDistances) -> bool:
         """Tell whether rows that come make closed ranges several times as wide as distances were far apart."""
         now, then = (self.closing(pair, more).distance for more in ((), coming))
         return then.high - then.low > LONGER * max(now.high - now.low, 0)
 
 
-def _united(known: Found, more: Found) -> Found:
+def _united(known: RowDistances, more: RowDistances) -> RowDistances:
     """Return the distances of the rows of both; mostly those that are known already."""
     for one, two in zip(known, more, strict=True):
         if two.low < one.low or two.high > one.high:
@@ -124,7 +124,7 @@ def _united(known: Found, more: Found) -> Found:
     return known
 
 
-def distances_to(distances: Found) -> NDArray[np.float64]:
+def distances_to(distances: RowDistances) -> NDArray[np.float64]:
     """Return distances as an array (p, 2) of float64, rounded outwards.
 
     Examples
@@ -143,7 +143,7 @@ def _outwards(exact: float, to: float) -> float:
     return float(np.nextafter(near, to)) if inside else near
 
 
-def distances_from(ends: NDArray[np.float64]) -> Found:
+def distances_from(ends: NDArray[np.float64]) -> RowDistances:
     """Return the distances of an array that `distances_to` made, or wider ones."""
     return tuple(Distance(float(low), float(high)) for low, high in ends)
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import Prepared
     from slidejoin.index.protocol import Index, SealedPart
-    from slidejoin.operator.window.distances import Found
-    from slidejoin.plan.index_terms import IndexTerms
+    from slidejoin.operator.window.distances import RowDistances
     from slidejoin.plan.branch import Branch
+    from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.key_layout import Extent, KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
@@ -253,7 +253,7 @@ class SideWindow:
         self.layout = self._closed(layout)
         self.index = self._new_index(self.index.name)
 
-    def attach(self, table: pa.Table, part: SealedPart | None, distances: Found, time_max: int | None) -> None:
+    def attach(self, table: pa.Table, part: SealedPart | None, distances: RowDistances, time_max: int | None) -> None:
         """Take rows whose keys were sealed before; their ordinals follow those that are here.
 
         Rows that are not looked for have no keys. `distances` are those between the keys of the rows.
@@ -316,7 +316,7 @@ class SideWindow:
         counted = self.plan.scope.counted is not None
         return not counted and too_far(self.rows_seen + coming - self.first, self.payload.rows + coming, self.plan)
 
-    def measure(self, distances: Found, first: int, rows: int) -> None:
+    def measure(self, distances: RowDistances, first: int, rows: int) -> None:
         """Take the distances of the newest rows, the first with that ordinal, before any probe sees them."""
         self.distances.add(distances, first, rows, min(self.payload.first(first), first), self.payload.rows)
 

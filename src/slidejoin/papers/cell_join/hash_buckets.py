@@ -26,13 +26,13 @@ from slidejoin.papers.cell_join.kernels.hash_buckets import (
     insert_into_buckets,
 )
 from slidejoin.papers.cell_join.options import Hash
-from slidejoin.papers.found_rows import FoundByPosition
+from slidejoin.papers.matches import MatchesByPosition
 from slidejoin.papers.structure import Structure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.ordinal_ring import OrdinalRing
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
@@ -211,9 +211,9 @@ class HashedWindow(DividedIndex, HashIndex):
         divide_buckets(before, earlier, self._older, self._heads, workers)
         self.shifting += perf_counter() - start
 
-    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> Found:  # noqa: ARG002 - see DividedIndex
+    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> BatchMatches:  # noqa: ARG002 - see DividedIndex
         """Compare a batch with the basic windows that one worker has of its buckets, see `DividedIndex`."""
-        return FoundByPosition(_WorkerBuckets(self, worker), batch.probes.seeing_from(self.floor))
+        return MatchesByPosition(_WorkerBuckets(self, worker), batch.probes.seeing_from(self.floor))
 
     def nanoseconds(self, probes: int) -> float:
         """Estimate how long so many probes take all workers together."""
@@ -228,7 +228,7 @@ class HashedWindow(DividedIndex, HashIndex):
 
 
 class _WorkerBuckets:
-    """What one worker has of all buckets, see `slidejoin.papers.found_rows.Walked`."""
+    """What one worker has of all buckets, see `slidejoin.papers.matches.Walked`."""
 
     __slots__ = ("_index", "_worker")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import BatchMatches
 from slidejoin.index.factory import make_index
 from slidejoin.papers.cell_join.options import RoundRobin
 from slidejoin.papers.split_join.actors import Actor, Round
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
     from slidejoin.index.factory import Keyspace
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Occupancy, Probing, Request
@@ -63,8 +63,8 @@ class RoundRobinTopology(DividedTopology):
         """Return what was chosen and why, in words."""
         return f"{RoundRobin.what}; {len(self.cores)} cores; topology='round_robin' was set"
 
-    def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
-        results: dict[int, dict[Side, Found]] = {}
+    def _send(self, message: CoreMessage) -> dict[Side, list[BatchMatches]]:
+        results: dict[int, dict[Side, BatchMatches]] = {}
 
         def handle(core: JoinCore, message: CoreMessage) -> None:
             mine = {role: probes_in_turn(batch, core.core, len(self.cores)) for role, batch in message.batches.items()}
@@ -73,7 +73,7 @@ class RoundRobinTopology(DividedTopology):
         once = Round(self._threads(message.size))
         once.run([(Actor(partial(handle, core)), message) for core in self.cores])
         return {
-            role: [FoundInTurn([results[core.core][role] for core in self.cores], batch.first, len(batch))]
+            role: [MatchesInTurn([results[core.core][role] for core in self.cores], batch.first, len(batch))]
             for role, batch in message.batches.items()
         }
 
@@ -95,12 +95,12 @@ class ReplicatedIndex(CoresIndex):
         return self.regions[0].index.probe(batch, request)
 
 
-class FoundInTurn:
-    """The answers of cores that took the probes of a batch in turn; see `slidejoin.index.answer.Found`.
+class MatchesInTurn(BatchMatches):
+    """The answers of cores that took the probes of a batch in turn; see `slidejoin.index.answer.BatchMatches`.
 
     Parameters
     ----------
-    parts : sequence of Found
+    parts : sequence of BatchMatches
         Of each core; its probes are numbered from 0 on.
     first : int
         Ordinal of the first probe of the batch.
@@ -108,14 +108,7 @@ class FoundInTurn:
         How many there are.
     """
 
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """Neighbouring probes were answered by different cores."""
-    divisible = False
-
-    def __init__(self, parts: Sequence[Found], first: int, probes: int) -> None:
+    def __init__(self, parts: Sequence[BatchMatches], first: int, probes: int) -> None:
         self._parts, self._first = parts, first
         self.counts: NDArray[np.int64] = np.empty(probes, np.int64)
         for core, part in enumerate(parts):
@@ -124,7 +117,7 @@ class FoundInTurn:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.BatchMatches`."""
         cores = len(self._parts)
         for core, part in enumerate(self._parts):
             begin, end = (number_in_core(probe, core, cores) for probe in (first, last))

@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slidejoin.index.answer import MatchesOfParts
 from slidejoin.index.factory import make_index
 from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
 from slidejoin.operator.topology.steps import TopologySteps, task
-from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex, FoundByWorkers
+from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex
 from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
 from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
 from slidejoin.papers.cell_join.hash_buckets import HashedWindow
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.factory import Keyspace
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Occupancy
@@ -92,7 +93,7 @@ class CellJoinTopology(TopologySteps):
         most = self._options.workers or workers.threads
         self._load = WorkerLoad(most) if self._options.adaptive else None
         self._count = 1 if self._load else most
-        self._under_way: Pipeline[dict[Side, Found]] | None = None
+        self._under_way: Pipeline[dict[Side, BatchMatches]] | None = None
 
     # -- the windows -------------------------------------------------------------------------------------------------
 
@@ -179,7 +180,7 @@ class CellJoinTopology(TopologySteps):
         """Yield the candidates of each batch, while workers compare the next one."""
         jobs, counts, stats = self._jobs(batches, rows), self._plan.config.output == "count", self._stats
 
-        def work(worker: int, number: int) -> dict[Side, Found]:
+        def work(worker: int, number: int) -> dict[Side, BatchMatches]:
             start, answers = perf_counter(), {}
             for role, (batch, _) in jobs[number].probes.items():
                 request = Request(0, len(batch), counts, only_counts, self._alone)
@@ -221,7 +222,7 @@ class CellJoinTopology(TopologySteps):
         return sum(dear) >= HANDOVER
 
     def _streamed(
-        self, jobs: list[ProbeJob], pipeline: Pipeline[dict[Side, Found]], *, by_worker: bool
+        self, jobs: list[ProbeJob], pipeline: Pipeline[dict[Side, BatchMatches]], *, by_worker: bool
     ) -> Iterator[RangeCandidates]:
         """Yield candidates as workers find them: batch by batch, or where no order is promised worker by worker."""
         for number, job in enumerate(jobs):
@@ -231,11 +232,11 @@ class CellJoinTopology(TopologySteps):
             else:
                 yield self._joined(job, pipeline.job(number))
 
-    def _joined(self, job: ProbeJob, answers: list[dict[Side, Found]]) -> RangeCandidates:
+    def _joined(self, job: ProbeJob, answers: list[dict[Side, BatchMatches]]) -> RangeCandidates:
         """Return the answers of workers to a batch."""
         whole = RangeCandidates(job.slots, self._workers, self._memory)
         for role, (batch, slots) in job.probes.items():
-            whole.add(role, slots, FoundByWorkers(len(batch), [one[role] for one in answers]))
+            whole.add(role, slots, MatchesOfParts(len(batch), [one[role] for one in answers]))
         return whole
 
     def _stop(self) -> None:

@@ -17,7 +17,7 @@ from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
 from slidejoin.operator.topology.steps import TopologySteps
-from slidejoin.papers.split_join.cores.answers import FoundInCores
+from slidejoin.papers.split_join.cores.answers import MatchesInCores
 from slidejoin.papers.split_join.cores.cores_index import CoresIndex, DealtRows
 from slidejoin.papers.split_join.join_core import CoreMessage, JoinCore
 from slidejoin.sides import SIDES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.factory import Keyspace
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Occupancy
@@ -167,10 +167,10 @@ class DividedTopology(TopologySteps):
     # -- execution ---------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
+    def _send(self, message: CoreMessage) -> dict[Side, list[BatchMatches]]:
         """Let all cores take a message; return the answer of each core, for each side with probes."""
 
-    def _sent(self, message: CoreMessage) -> dict[Side, list[Found]]:
+    def _sent(self, message: CoreMessage) -> dict[Side, list[BatchMatches]]:
         start, before = perf_counter(), sum(core.seconds for core in self.cores)
         answers = self._send(message)
         now = self._stats.since("visit", start)
@@ -186,15 +186,17 @@ class DividedTopology(TopologySteps):
 
     # -- gathering ---------------------------------------------------------------------------------------------------
 
-    def _candidates(self, batches: dict[Side, ProbeBatch], answers: dict[Side, list[Found]]) -> Iterator[Candidates]:
+    def _candidates(
+        self, batches: dict[Side, ProbeBatch], answers: dict[Side, list[BatchMatches]]
+    ) -> Iterator[Candidates]:
         """Put the answers of all cores together."""
         slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
         yield self._merged(slots, answers)
 
-    def _merged(self, slots: dict[Side, NDArray[np.int64]], answers: dict[Side, list[Found]]) -> RangeCandidates:
+    def _merged(self, slots: dict[Side, NDArray[np.int64]], answers: dict[Side, list[BatchMatches]]) -> RangeCandidates:
         start = perf_counter()
         merged = RangeCandidates(sum(one.size for one in slots.values()), self._workers, self._memory)
         for role, parts in answers.items():
-            merged.add(role, slots[role], FoundInCores(parts, self._workers, self.fan_in))
+            merged.add(role, slots[role], MatchesInCores(parts, self._workers, self.fan_in))
         self._stats.since("gathering", start)
         return merged

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.factory import Keyspace
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
-    from slidejoin.papers.split_join.cores.answers import FoundInCore
+    from slidejoin.papers.split_join.cores.answers import MatchesInCore
     from slidejoin.papers.split_join.join_core import CoreMessage
     from slidejoin.plan.plan import Plan
     from slidejoin.runtime.array_pool import ArrayPool
@@ -146,7 +146,7 @@ class WindowSegment(Region):
         self.taken = rows.first + rows.rows
         self.index.insert(self.index.prepare(rows.keys, rows.first), self.taken - self.first)
 
-    def process(self, batch: ProbeBatch, request: Request, least: int = 0) -> FoundInCore:
+    def process(self, batch: ProbeBatch, request: Request, least: int = 0) -> MatchesInCore:
         """Answer all probes of a batch among the rows of this core."""
         # Its index may still have rows that were handed on: the next core finds those.
         from_here = len(batch) > 0 and int(batch.probes.seen_from[0]) < self.first
@@ -297,7 +297,7 @@ class SegmentActor:
     core: SegmentCore
     message: CoreMessage
     following: dict[Side, Actor] = field(default_factory=dict)
-    answers: dict[Side, Found] = field(default_factory=dict)
+    answers: dict[Side, BatchMatches] = field(default_factory=dict)
     expired: bool = False
 
     def handle(self, once: Round, passing: Pushed | Flushed) -> None:
@@ -354,7 +354,7 @@ class HandshakeTopology(DividedTopology):
         """Return what was chosen and why, in words."""
         return f"{Handshake.what}; {len(self.cores)} cores; topology='handshake' was set"
 
-    def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
+    def _send(self, message: CoreMessage) -> dict[Side, list[BatchMatches]]:
         threads = self._threads(message.size)
         links = [SegmentActor(core, message) for core in self._chain]
         if message.rows:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.union.answers import FoundInBranches
+from slidejoin.index.answer import MatchesOfParts
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.divided import DividedTopology
@@ -36,7 +36,7 @@ from slidejoin.spec.topologies import MOST_CORES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.papers.split_join.cores.answers import ListedInCore
@@ -162,9 +162,9 @@ class ChainCore:
             self.parts[side].append(core.compare(message, side))
         self.came.append(side)
 
-    def answer(self, role: Side) -> Found:
+    def answer(self, role: Side) -> BatchMatches:
         """Return the answer of this core to one side's probes."""
-        return FoundInBranches(self.parts[role])
+        return MatchesOfParts(len(self.message.batches[role]), self.parts[role])
 
     def _expire(self, side: Side, expired: Expired) -> None:
         mine = expired.ordinals[expired.ordinals % self.cores == self.core.core]
@@ -194,7 +194,7 @@ class HandshakeLowLatencyTopology(DividedTopology):
         """Return what was chosen and why, in words."""
         return f"{HandshakeLowLatency.what}; {len(self.cores)} cores; topology='handshake_low_latency' was set"
 
-    def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
+    def _send(self, message: CoreMessage) -> dict[Side, list[BatchMatches]]:
         flows = [Passing(side, STEPS[side], None) for side in SIDES]
         if message.rows:
             # What has expired goes ahead of the rows, so that these find room.

@@ -12,7 +12,7 @@ from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Request
     from slidejoin.operator.ingest.ingest import Push
@@ -149,14 +149,14 @@ class JoinCore:
         answer = self.region(message, other(role)).process(batch, request, least)
         return ListedInCore(answer, batch, only_counts=request.only_counts)
 
-    def process(self, message: CoreMessage) -> dict[Side, Found]:
+    def process(self, message: CoreMessage) -> dict[Side, BatchMatches]:
         """Compare all probes with the rows that it stores: left probes in the right region, right ones in the left."""
         return {
             role: self.region(message, other(role)).process(batch, message.requests[role])
             for role, batch in message.batches.items()
         }
 
-    def take(self, message: CoreMessage) -> dict[Side, Found]:
+    def take(self, message: CoreMessage) -> dict[Side, BatchMatches]:
         """Expire, store and process, and count the time."""
         start = perf_counter()
         if self._alone and message.rows:

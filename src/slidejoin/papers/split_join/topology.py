@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.output import Candidates, PairOutput
@@ -113,8 +113,8 @@ class SplitJoinTopology(DividedTopology):
         block = now.every * len(self.cores) if now.level == "inner" else None
         return Stars(np.concatenate(slots)[order], np.concatenate(by_left)[order], np.concatenate(done)[order], block)
 
-    def _send(self, message: CoreMessage) -> dict[Side, list[Found]]:
-        results: dict[int, dict[Side, Found]] = {}
+    def _send(self, message: CoreMessage) -> dict[Side, list[BatchMatches]]:
+        results: dict[int, dict[Side, BatchMatches]] = {}
 
         def handle(core: JoinCore, message: CoreMessage) -> None:
             results[core.core] = core.take(message)
@@ -124,7 +124,9 @@ class SplitJoinTopology(DividedTopology):
         once.run([(node, message) for node in distributors(once, leaves, self._options.fan_out)])
         return {role: [results[core.core][role] for core in self.cores] for role in message.batches}
 
-    def _candidates(self, batches: dict[Side, ProbeBatch], answers: dict[Side, list[Found]]) -> Iterator[Candidates]:
+    def _candidates(
+        self, batches: dict[Side, ProbeBatch], answers: dict[Side, list[BatchMatches]]
+    ) -> Iterator[Candidates]:
         config, now = self._plan.config, self.precision.now
         if now.level == "inner" and config.order != "strict" and config.output != "count":
             slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}

@@ -18,17 +18,18 @@ structure is sorted keys; more terms than two are checked on candidates.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answer import Answer
+from slidejoin.index.answer import Answer, CountedMatches
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Probing
-from slidejoin.papers.found_rows import FoundByPosition
 from slidejoin.papers.kernels.walking import WalkMatches
+from slidejoin.papers.matches import MatchesByPosition
 from slidejoin.papers.pim_tree.css_tree import CssTree
 from slidejoin.papers.pim_tree.kernels.chains import weave_links
 from slidejoin.papers.pim_tree.tasks import run_together
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.ordinal_ring import OrdinalRing
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
@@ -169,10 +171,10 @@ class POJoinIndex(Structure):
         counts = search(_CountsOnly(self), batch.probes, request.workers)
         return Probing([], lambda: Answer(ranges=counts))
 
-    def search(self, probes: Probes) -> FoundByPosition:
+    def search(self, probes: Probes) -> MatchesByPosition:
         """Find every probe's matches, see `Structure`; only the terms beyond the second are left to check."""
         boxes = ProbeBoxes(probes.seeing_from(self.floor))
-        return FoundByPosition(_BoxWalk(self, boxes), boxes.rest)
+        return MatchesByPosition(_BoxWalk(self, boxes), boxes.rest)
 
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
@@ -312,7 +314,7 @@ class POJoinIndex(Structure):
 
 
 class _BoxWalk:
-    """ProbeBoxes that probe an index, see `slidejoin.papers.found_rows.Walked`."""
+    """ProbeBoxes that probe an index, see `slidejoin.papers.matches.Walked`."""
 
     def __init__(self, index: POJoinIndex, boxes: ProbeBoxes) -> None:
         self._index, self._boxes = index, boxes
@@ -334,35 +336,18 @@ class _BoxWalk:
         return self._index.stored
 
 
-class _Counted:
-    """Numbers of rows alone; where pairs are requested after all, the parts are walked then. See `Found`."""
-
-    bounds: tuple[int, ...] = ()
-    in_ranges = None
-    divisible = False
-
-    def __init__(self, index: POJoinIndex, probes: Probes, counts: NDArray[np.int64]) -> None:
-        self._index, self._probes, self.counts = index, probes, counts
-
-    def fill(
-        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
-    ) -> None:
-        """Write the pairs of probes first…last-1, see `Found`."""
-        self._index.search(self._probes).fill(first, last, places, probes, stored)
-
-
 class _CountsOnly:
     """The index as one that is searched for counts, see `slidejoin.index.parallel_search.search`."""
 
     def __init__(self, index: POJoinIndex) -> None:
         self._index = index
 
-    def search(self, probes: Probes) -> _Counted | FoundByPosition:
+    def search(self, probes: Probes) -> BatchMatches:
         """Count every probe's matches; several threads may search at once."""
         boxes = ProbeBoxes(probes.seeing_from(self._index.floor))
         if boxes.rest.aux_dims.size:
             return self._index.search(probes)
-        return _Counted(self._index, probes, self._index.count_boxes(boxes))
+        return CountedMatches(self._index.count_boxes(boxes), partial(self._index.search, probes))
 
 
 class PartMerge:

@@ -7,25 +7,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from slidejoin.index.answer import Answer
+from slidejoin.index.answer import Answer, BatchMatches, MatchesOfParts
 from slidejoin.index.protocol import Index, Probing, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from threading import Lock
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["DividedIndex", "DividedList", "FoundByWorkers", "GuardedFound"]
+__all__ = ["DividedIndex", "DividedList", "GuardedMatches"]
 
 
 class DividedIndex(Index):
@@ -42,7 +40,7 @@ class DividedIndex(Index):
     shifting: float = 0.0
 
     @abstractmethod
-    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> Found:
+    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> BatchMatches:
         """Answer a batch among the basic windows of one worker. Several workers may answer at once."""
 
     @abstractmethod
@@ -57,7 +55,7 @@ class DividedIndex(Index):
         """Begin to answer a batch, a task for each worker, see `Index`. All probes are answered, whichever is first."""
         self.divide()
         _ = batch.probes  # all workers need them
-        answers: dict[int, Found] = {}
+        answers: dict[int, BatchMatches] = {}
 
         def task(worker: int) -> Callable[[], None]:
             def run() -> None:
@@ -68,10 +66,10 @@ class DividedIndex(Index):
         workers = range(self.workers)
         return Probing(
             [task(worker) for worker in workers],
-            lambda: Answer(ranges=FoundByWorkers(len(batch), [answers[worker] for worker in workers])),
+            lambda: Answer(ranges=MatchesOfParts(len(batch), [answers[worker] for worker in workers])),
         )
 
-    def ranges(self, batch: ProbeBatch, workers: Workers) -> Found:
+    def ranges(self, batch: ProbeBatch, workers: Workers) -> BatchMatches:
         """Answer a batch by counts, see `Index`."""
         probing = self.probe(batch, Request(0, max(len(batch), 1), counts=False, only_counts=False, workers=workers))
         workers.run(list(probing.tasks))
@@ -118,77 +116,23 @@ class DividedList(DividedIndex):
         self.shifting += perf_counter() - start
 
 
-class FoundByWorkers:
-    """The rows that several parts of a window have, of a probe those of the first part first.
-
-    Parameters
-    ----------
-    probes : int
-        How many probes there are.
-    parts : sequence of Found
-        No row is in two of them.
-    """
-
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """Rows of several parts are no range."""
-    divisible = False
-
-    def __init__(self, probes: int, parts: Sequence[Found]) -> None:
-        self._parts = parts
-        self.counts: NDArray[np.int64] = np.zeros(probes, np.int64)
-        for part in parts:
-            self.counts += part.counts
-
-    def fill(
-        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
-    ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
-        at = places.copy()
-        for part in self._parts:
-            if part.counts[first:last].any():
-                part.fill(first, last, at, probes, stored)
-                at[first:last] += part.counts[first:last]
-
-
-class Filled(Protocol):
-    """Counts of the first pass, from which the second pass writes pairs: less than `Found`."""
-
-    counts: NDArray[np.int64]
-
-    def fill(
-        self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
-    ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
-        ...
-
-
-class GuardedFound:
+class GuardedMatches(BatchMatches):
     """An answer of an index whose pairs are written while no other thread probes that index.
 
     Parameters
     ----------
-    answer : Filled
+    answer : BatchMatches
     lock : Lock
         Held by whoever probes the index.
     """
 
-    bounds: tuple[int, ...] = ()
-    """As of `FoundByWorkers`."""
-
-    in_ranges = None
-    """As of `FoundByWorkers`."""
-    divisible = False
-
-    def __init__(self, answer: Filled, lock: Lock) -> None:
+    def __init__(self, answer: BatchMatches, lock: Lock) -> None:
         self._answer, self._lock = answer, lock
         self.counts: NDArray[np.int64] = answer.counts
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.BatchMatches`."""
         with self._lock:
             self._answer.fill(first, last, places, probes, stored)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import MatchesOfParts
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.protocol import Occupancy, Request, Unfit
 from slidejoin.index.union.answers import BranchRows
-from slidejoin.papers.cell_join.basic_windows.divided import DividedList, FoundByWorkers, GuardedFound
+from slidejoin.papers.cell_join.basic_windows.divided import DividedList, GuardedMatches
 from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
 from slidejoin.runtime.threads import Workers
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index
@@ -259,7 +260,7 @@ class IndexedWindow(DividedList):
 
     # -- probe -------------------------------------------------------------------------------------------------------
 
-    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> Found:
+    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> BatchMatches:
         """Ask the indexes of one worker, see `DividedIndex`."""
         alone = request._replace(start=0, share=max(len(batch), 1), workers=ALONE)
         oldest, _, _, newest = batch.seen_by_ends() if len(batch) else (0, 0, 0, 0)
@@ -267,7 +268,7 @@ class IndexedWindow(DividedList):
         begin = numbers.start - self.pointers.first
         own = self._windows[begin : begin + len(numbers)]
         seen = [window for window in own if window.end > oldest and window.first < newest]
-        return FoundByWorkers(len(batch), [_found(window, batch, alone) for window in seen])
+        return MatchesOfParts(len(batch), [_found(window, batch, alone) for window in seen])
 
     def nanoseconds(self, probes: int) -> float:
         """Estimate how long so many probes take all workers together."""
@@ -367,7 +368,7 @@ def cut(rows: RowKeys, first: int, last: int) -> RowKeys:
     return RowKeys(rows.keys[first:last], rows.aux[first:last], matchable, rows.inexact, branches)
 
 
-def _found(window: BasicWindow, batch: ProbeBatch, request: Request) -> Found:
+def _found(window: BasicWindow, batch: ProbeBatch, request: Request) -> BatchMatches:
     """Return what the index of a basic window finds for a batch."""
     with window.lock:
         probing = window.index.probe(batch, request)
@@ -375,6 +376,6 @@ def _found(window: BasicWindow, batch: ProbeBatch, request: Request) -> Found:
             task()
         answer = probing.answer()
         if answer.positions is None and answer.ranges is not None:
-            return GuardedFound(answer.ranges, window.lock)
+            return GuardedMatches(answer.ranges, window.lock)
         rows = BranchRows(0, window.index, batch, request, answer, None)
-        return GuardedFound(rows, window.lock)
+        return GuardedMatches(rows, window.lock)

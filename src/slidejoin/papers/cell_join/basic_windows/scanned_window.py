@@ -19,14 +19,14 @@ from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
 from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
 from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
 from slidejoin.papers.cell_join.options import ScanCosts
-from slidejoin.papers.found_rows import FoundByPosition
 from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
+from slidejoin.papers.matches import MatchesByPosition
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Found
+    from slidejoin.index.answer import BatchMatches
     from slidejoin.index.ordinal_ring import OrdinalRing
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
@@ -70,12 +70,12 @@ class ScannedWindow(DividedList, NestedLoopIndex):
         """How many basic windows there are now; the newest may have few rows."""
         return -(-self.count // self.size)
 
-    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> Found:  # noqa: ARG002 - see DividedIndex
+    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> BatchMatches:  # noqa: ARG002 - see DividedIndex
         """Compare a batch with the basic windows of one worker, see `DividedIndex`."""
         numbers = self.pointers.of(worker)
         oldest = self._begin + (numbers.start - self.pointers.first) * self.size
         newest = min(oldest + len(numbers) * self.size, self._end)
-        return FoundByPosition(_Stretch(self, oldest, newest), batch.probes.seeing_from(self.floor))
+        return MatchesByPosition(_Stretch(self, oldest, newest), batch.probes.seeing_from(self.floor))
 
     def nanoseconds(self, probes: int) -> float:
         """Estimate how long so many probes take all workers together."""
@@ -97,7 +97,7 @@ NANOSECONDS = 0.025
 
 
 class _Stretch:
-    """The basic windows of one worker, see `slidejoin.papers.found_rows.Walked`."""
+    """The basic windows of one worker, see `slidejoin.papers.matches.Walked`."""
 
     __slots__ = ("_index", "_newest", "_oldest")
 

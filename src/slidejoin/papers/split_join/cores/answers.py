@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from slidejoin.index.answer import BatchMatches
 from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, put_pairs
 from slidejoin.index.union.answers import BranchRows
 from slidejoin.papers.split_join.actors import Actor, Round
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.answer import Answer, Found, FoundPositions
+    from slidejoin.index.answer import Answer, MatchPositions
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
     from slidejoin.runtime.threads import Workers
 
-__all__ = ["FoundInCore", "FoundInCores", "GatheringTree", "ListedInCore", "found_in_core"]
+__all__ = ["GatheringTree", "ListedInCore", "MatchesInCore", "MatchesInCores", "matches_in_core"]
 
 SMALLEST_WRITE = 1 << 17
 """Pairs from which on each core writes its own by a thread of its own: as many take 0.2 ms, handing over 60 µs."""
@@ -47,40 +48,33 @@ class Unseen:
         return int(left)
 
 
-class FoundInCore:
+class MatchesInCore(BatchMatches):
     """The answer of one core; pairs are written with the ordinals of the stream.
 
     Parameters
     ----------
-    answer : Found or BranchRows
+    answer : BatchMatches
         With the core's own numbers of rows.
     core, cores : int
         Which of how many.
     """
 
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """The rows of a core are not contiguous in the stream."""
-    divisible = False
-
-    def __init__(self, answer: Found | BranchRows, core: int, cores: int) -> None:
+    def __init__(self, answer: BatchMatches, core: int, cores: int) -> None:
         self._answer, self._core, self._cores = answer, core, cores
         self.counts: NDArray[np.int64] = answer.counts
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.BatchMatches`."""
         self._answer.fill(first, last, places, probes, stored)
         number_rows(places, self.counts, first, last, self._cores, self._core, stored)
 
 
-class PositionsInCore(FoundInCore):
+class PositionsInCore(MatchesInCore):
     """The same where all rows are there by their positions."""
 
-    def __init__(self, positions: FoundPositions, batch: ProbeBatch, floor: int, core: int, cores: int) -> None:
+    def __init__(self, positions: MatchPositions, batch: ProbeBatch, floor: int, core: int, cores: int) -> None:
         self._positions, self._floor, self._first = positions, floor, batch.first
         self._core, self._cores = core, cores
         self.counts = positions.counts[: len(batch)].astype(np.int64)
@@ -88,7 +82,7 @@ class PositionsInCore(FoundInCore):
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.BatchMatches`."""
         one = self._positions
         put_positions(
             one.positions, int(self.counts[:first].sum()), one.counts, first, last, self._floor, self._first,
@@ -96,9 +90,9 @@ class PositionsInCore(FoundInCore):
         )  # fmt: skip
 
 
-def found_in_core(
+def matches_in_core(
     index: Index, batch: ProbeBatch, request: Request, core: int, cores: int, *, exact: bool
-) -> FoundInCore:
+) -> MatchesInCore:
     """Answer a batch by the index of one core; with `exact` its view shows no row too many."""
     if not exact:
         # Rows that are not seen can be dropped only where they are listed.
@@ -109,19 +103,19 @@ def found_in_core(
     answer: Answer = probing.answer()
     positions = answer.positions
     if positions is None and answer.ranges is not None and (exact or not index.ranges_by_view):
-        return FoundInCore(answer.ranges, core, cores)
+        return MatchesInCore(answer.ranges, core, cores)
     if exact and positions is not None and positions.begin == 0 and positions.done == len(batch):
         return PositionsInCore(positions, batch, index.floor, core, cores)
     unseen = None if exact else Unseen(batch.probes.seen_from)
-    return FoundInCore(BranchRows(0, index, batch, request, answer, unseen), core, cores)
+    return MatchesInCore(BranchRows(0, index, batch, request, answer, unseen), core, cores)
 
 
-class ListedInCore:
+class ListedInCore(BatchMatches):
     """The answer of one core, in memory of its own: the core may take further rows before the pairs are written.
 
     Parameters
     ----------
-    answer : FoundInCore
+    answer : MatchesInCore
         What the core has just answered.
     batch : ProbeBatch
         The probes.
@@ -129,14 +123,7 @@ class ListedInCore:
         Whether their numbers are sufficient.
     """
 
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """Rows are listed."""
-    divisible = False
-
-    def __init__(self, answer: FoundInCore, batch: ProbeBatch, *, only_counts: bool) -> None:
+    def __init__(self, answer: MatchesInCore, batch: ProbeBatch, *, only_counts: bool) -> None:
         self.counts: NDArray[np.int64] = answer.counts
         self._ordinals = np.arange(batch.first, batch.first + len(batch))
         self._rows: NDArray[np.int64] = np.empty(0 if only_counts else int(self.counts.sum()), np.int64)
@@ -146,7 +133,7 @@ class ListedInCore:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.Found`."""
+        """Write the pairs of probes first…last-1, see `slidejoin.index.answer.BatchMatches`."""
         begin = int(self.counts[:first].sum())
         placed = ProbePairs(self._ordinals, self.counts, places)
         put_pairs(self._rows, begin, placed, first, last, Pairs(probes, stored))
@@ -208,12 +195,12 @@ class GatheringTree:
         return places
 
 
-class FoundInCores:
+class MatchesInCores(BatchMatches):
     """The answers of all cores, merged: probes in order, of each the rows of one core after the other.
 
     Parameters
     ----------
-    parts : sequence of Found
+    parts : sequence of BatchMatches
         Of each core.
     workers : Workers
         The threads that write pairs.
@@ -221,11 +208,7 @@ class FoundInCores:
         Inputs of a merger, see `GatheringTree`.
     """
 
-    bounds: tuple[int, ...] = ()
-    in_ranges = None
-    divisible = False
-
-    def __init__(self, parts: Sequence[Found], workers: Workers, fan_in: int) -> None:
+    def __init__(self, parts: Sequence[BatchMatches], workers: Workers, fan_in: int) -> None:
         self._parts, self._workers = parts, workers
         self._tree = GatheringTree([part.counts for part in parts], fan_in)
         self.counts: NDArray[np.int64] = self._tree.total
@@ -233,7 +216,7 @@ class FoundInCores:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, each core its own, see `slidejoin.index.answer.Found`."""
+        """Write the pairs of probes first…last-1, each core its own, see `slidejoin.index.answer.BatchMatches`."""
         each = zip(self._parts, self._tree.places(places), strict=True)
         tasks = [partial(part.fill, first, last, own, probes, stored) for part, own in each]
         many = int(self.counts[first:last].sum()) >= SMALLEST_WRITE

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.index.answer import Answer
 from slidejoin.index.protocol import Index, Probing, Unfit
-from slidejoin.papers.split_join.cores.answers import FoundInCore, FoundInCores, found_in_core
+from slidejoin.papers.split_join.cores.answers import MatchesInCore, MatchesInCores, matches_in_core
 from slidejoin.papers.split_join.cores.dealing import core_occupancy, core_probes, core_rows, number_in_core
 from slidejoin.runtime.threads import Workers
 
@@ -82,11 +82,11 @@ class Region:
             self.index.insert(self.index.prepare(own, first), -(-live // self.cores))
             self.taken = first + mine
 
-    def process(self, batch: ProbeBatch, request: Request, least: int = 0) -> FoundInCore:
+    def process(self, batch: ProbeBatch, request: Request, least: int = 0) -> MatchesInCore:
         """Answer all probes of a batch among the rows of this core, those from the ordinal `least` on."""
         mine, exact = core_probes(batch, self.core, self.cores, least)
         alone = request._replace(start=0, share=max(len(batch), 1), workers=ALONE)
-        return found_in_core(self.index, mine, alone, self.core, self.cores, exact=exact)
+        return matches_in_core(self.index, mine, alone, self.core, self.cores, exact=exact)
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals of the stream before that one."""
@@ -194,14 +194,14 @@ class CoresIndex(Index):
     def probe(self, batch: ProbeBatch, request: Request) -> Probing:
         """Begin to answer a batch, a task for each core, see `Index`. All probes are answered, whichever is first."""
         _ = batch.probes  # all cores need them
-        answers: dict[Region, FoundInCore] = {}
+        answers: dict[Region, MatchesInCore] = {}
 
         def run(region: Region) -> None:
             answers[region] = region.process(batch, request)
 
         def answer() -> Answer:
             parts = [answers[region] for region in self.regions]
-            return Answer(ranges=FoundInCores(parts, request.workers, self.fan_in))
+            return Answer(ranges=MatchesInCores(parts, request.workers, self.fan_in))
 
         return Probing([partial(run, region) for region in self.regions], answer)
 

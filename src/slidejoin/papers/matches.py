@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from slidejoin.index.answer import BatchMatches
 from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, keep_passing, put_pairs
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.probe import Probes
 
-__all__ = ["FoundByPosition"]
+__all__ = ["MatchesByPosition"]
 
 FIRST_ROOM = 1 << 12
 """Initial room for the rows of a walk; ten times its probes, if that is more."""
@@ -44,17 +45,10 @@ class Walked(Protocol):
         """The further dimensions of its rows."""
 
 
-class FoundByPosition:
-    """The number of rows of each probe, and the ordinals of the first ones; see `Found`."""
+class MatchesByPosition(BatchMatches):
+    """The number of rows of each probe, and the ordinals of the first ones; see `BatchMatches`."""
 
     __slots__ = ("_kept", "_kept_probes", "_probes", "_structure", "counts")
-
-    bounds: tuple[int, ...] = ()
-    """Probes at which further parts of the answer begin: none."""
-
-    in_ranges = None
-    """Rows are listed by ordinal, not as ranges."""
-    divisible = False
 
     def __init__(self, structure: Walked, probes: Probes) -> None:
         n = len(probes)
@@ -77,7 +71,7 @@ class FoundByPosition:
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
-        """Write the pairs of probes first…last-1, see `Found`."""
+        """Write the pairs of probes first…last-1, see `BatchMatches`."""
         own, n, pairs = self._probes.ordinals, min(last, self._kept_probes), Pairs(probes, stored)
         if first < n:
             begin = int(self.counts[:first].sum())
