@@ -41,7 +41,7 @@ def arrow(kind: pa.DataType, texts: list[str | None]) -> pa.Array[Any]:
 
 def longest_run(table: TextTable) -> int:
     """The longest row of taken slots, which is what a search may read."""
-    taken = np.flatnonzero(table._slots[:, CODE] == 0)
+    taken = np.flatnonzero(table._table.slots[:, CODE] == 0)
     return int(np.diff(taken).max()) - 1
 
 
@@ -59,7 +59,7 @@ def test_each_table_has_secrets_of_its_own_and_the_same_codes() -> None:
     texts = pa.chunked_array([[f"{number * 7919 % 500}" for number in range(2000)]])
     one, two = TextTable(), TextTable()
     assert one.codes(texts, 0).equals(two.codes(texts, 0))
-    assert not np.array_equal(one._slots[:, 0], two._slots[:, 0])
+    assert not np.array_equal(one._table.slots[:, 0], two._table.slots[:, 0])
 
 
 @examples(150)

@@ -28,6 +28,8 @@ from slidejoin.rows.kernels.text_table import (
     STATE,
     TEXTS,
     USED,
+    TextArray,
+    TextSlots,
     add_texts,
     find_texts,
     rebuild,
@@ -61,24 +63,22 @@ class TextTable:
     """
 
     def __init__(self) -> None:
-        self._slots = np.zeros((SLOTS * FEWEST, SLOT), np.uint64)
-        self._heap = np.empty(0, np.uint8)
-        self._free = np.empty(FEWEST, np.int64)
-        self._state = np.zeros(STATE, np.int64)
-        self._secrets = np.frombuffer(os.urandom(8 * SECRETS), np.uint64) | np.uint64(1)
-        self._secrets[0] = ALL_BITS
+        secrets = np.frombuffer(os.urandom(8 * SECRETS), np.uint64) | np.uint64(1)
+        secrets[0] = ALL_BITS
+        slots, free = np.zeros((SLOTS * FEWEST, SLOT), np.uint64), np.empty(FEWEST, np.int64)
+        self._table = TextSlots(slots, np.empty(0, np.uint8), free, np.zeros(STATE, np.int64), secrets)
         self.oldest = 0
         """The first epoch of which texts must be remembered."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return self._slots.nbytes + self._heap.nbytes + self._free.nbytes
+        return self._table.slots.nbytes + self._table.heap.nbytes + self._table.free.nbytes
 
     @property
     def texts(self) -> int:
         """How many texts have a code."""
-        return int(self._state[TEXTS])
+        return int(self._table.state[TEXTS])
 
     # -- codes ---------------------------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class TextTable:
         looked_up = []
         for chunk in column.chunks:
             one = LookUp(chunk)
-            one.absent = find_texts(*one.texts, self._slots, self._heap, self._secrets, epoch, one.codes, one.missing)
+            one.absent = find_texts(one.texts, self._table, epoch, one.codes, one.missing)
             looked_up.append(one)
         return looked_up
 
@@ -107,31 +107,28 @@ class TextTable:
     def _add(self, one: LookUp, epoch: int) -> None:
         done = 0
         while done < one.absent:
-            done = add_texts(
-                *one.texts, self._slots, self._heap, self._free, self._state, self._secrets, epoch, one.codes,
-                one.missing, done, one.absent,
-            )  # fmt: skip
+            done = add_texts(one.texts, self._table, epoch, one.codes, one.missing, done, one.absent)
             if done < one.absent:
-                row, offsets = one.missing[done], one.texts[0]
+                row, offsets = one.missing[done], one.texts.offsets
                 self.make_room(int(offsets[row + 1] - offsets[row]))
 
     def make_room(self, least: int = 0) -> None:
         """Forget what is no longer needed, and make room for a text of so many bytes and for as many texts again."""
-        old, heap, lengths = self._slots, self._heap, self._slots[:, 0]
+        old, heap, free, state, secrets = self._table
+        lengths = old[:, 0]
         alive = (old[:, CODE] != 0) & (old[:, EPOCH] >= self.oldest)
-        room, texts = self._free.size, int(alive.sum())
+        room, texts = free.size, int(alive.sum())
         while 2 * texts > room:
             room *= 2
         held = int((lengths[alive & ((lengths & np.uint64(255)) == LONG)] >> np.uint64(8)).sum())
-        self._slots = np.zeros((SLOTS * room, SLOT), np.uint64)
-        self._heap = np.empty(2 * (held + least), np.uint8)
-        used = np.zeros(self._state[USED], np.bool_)
-        rebuild(old, self._slots, heap, self._heap, used, self._state, self._secrets, self.oldest)
+        slots, longer = np.zeros((SLOTS * room, SLOT), np.uint64), np.empty(2 * (held + least), np.uint8)
+        used = np.zeros(state[USED], np.bool_)
+        rebuild(old, slots, heap, longer, used, state, secrets, self.oldest)
         # The lowest codes are given out first, so that all stay small.
-        free = np.flatnonzero(~used)[::-1]
-        self._free = np.empty(room, np.int64)
-        self._free[: free.size] = free
-        self._state[FREED] = free.size
+        unused, free = np.flatnonzero(~used)[::-1], np.empty(room, np.int64)
+        free[: unused.size] = unused
+        state[FREED] = unused.size
+        self._table = TextSlots(slots, longer, free, state, secrets)
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -146,10 +143,10 @@ class TextTable:
         >>> table.texts_of(codes, pa.string()).to_pylist()
         ['a', 'a longer text', None]
         """
-        taken = self._slots[self._slots[:, CODE] != 0]
+        taken = self._table.slots[self._table.slots[:, CODE] != 0]
         long = (taken[:, 0] & np.uint64(255)) == LONG
-        taken[long, 1] += np.uint64(self._heap.ctypes.data)
-        words = np.zeros((max(int(self._state[USED]), 1), 2), np.uint64)
+        taken[long, 1] += np.uint64(self._table.heap.ctypes.data)
+        words = np.zeros((max(int(self._table.state[USED]), 1), 2), np.uint64)
         words[(taken[:, CODE] & np.uint64(LOW_32)).astype(np.int64) - 1] = taken[:, :2]
         chunks: list[pa.Array[Any]] = []
         for chunk in codes.chunks:
@@ -167,8 +164,7 @@ class LookUp:
 
     Attributes
     ----------
-    texts : tuple
-        Where they are: (n + 1,) int64 offsets, the address and the size of the bytes.
+    texts : TextArray
     codes : (n,) int64
     missing : (n,) int64
         In the first `absent` places the rows whose texts have no code yet.
@@ -190,7 +186,7 @@ class LookUp:
         self._array = array
         data, rows = array.buffers()[2], len(array)
         address, size = (0, 0) if data is None else (data.address, data.size)
-        self.texts = (offsets_of(array) if rows else np.zeros(1, np.int64)), address, size
+        self.texts = TextArray(offsets_of(array) if rows else np.zeros(1, np.int64), address, size)
         self.codes, self.missing, self.absent = np.empty(rows, np.int64), np.empty(rows, np.int64), 0
 
     def array(self) -> pa.Array[Any]:

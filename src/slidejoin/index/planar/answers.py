@@ -14,11 +14,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.answer import BatchMatches
+from slidejoin.index.kernels.found_rows import Pairs, ProbePairs
 from slidejoin.index.kernels.range_search import find_ranges
 from slidejoin.index.kernels.searching import FIELDS as RUN_FIELDS
+from slidejoin.index.kernels.searching import Criteria
 from slidejoin.index.planar.kernels.counting import count_boxes
-from slidejoin.index.planar.kernels.reporting import CHECKS, COUNT, FIELDS, FILL, KEEP, SYMBOLS, put_kept, report
-from slidejoin.index.planar.newest import Young
+from slidejoin.index.planar.kernels.reporting import (
+    CHECKS,
+    COUNT,
+    FIELDS,
+    FILL,
+    KEEP,
+    SYMBOLS,
+    BoxAnswer,
+    BoxKeys,
+    BoxPlaces,
+    YoungRows,
+    put_listed,
+    report,
+)
 from slidejoin.index.sorted_runs.answers import IN_ORDER, order_of
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
@@ -124,7 +138,7 @@ SHARES = 2
 ALONE = Workers(1)
 EVERY = np.arange(IN_ORDER, dtype=np.int32)
 
-NONE_YOUNG = Young(np.empty((3, 0), np.int64), np.empty((0, 0), np.int64), 0)
+NONE_YOUNG = YoungRows(np.empty((3, 0), np.int64), np.empty((0, 0), np.int64), 0)
 
 
 class Boxes:
@@ -136,13 +150,12 @@ class Boxes:
         As `index.planar.kernels.reporting.report` takes them.
     order, side_lines : (n,) int32
         Likewise.
-    lo, hi, lo_second, hi_second : (k, n), (k, n), (p, n), (p, n) int64
-        The ranges of both keys themselves, likewise.
+    keys : BoxKeys
+        The ranges of both keys themselves.
     """
 
     __slots__ = (
-        "_by_side", "_seen", "_x", "_y", "boxes", "hi", "hi_second", "lo", "lo_second", "order", "side_lines", "sides",
-        "table",
+        "_by_side", "_seen", "_x", "_y", "boxes", "keys", "order", "side_lines", "sides", "table",
     )  # fmt: skip
 
     def __init__(self, seen: Reached, probes: Probes, workers: Workers) -> None:
@@ -157,27 +170,30 @@ class Boxes:
         low = high = np.zeros((1, len(probes)), np.int64)
         if own.size:
             low, high = probes.aux_lo[own], probes.aux_hi[own]
-        self.lo, self.hi = np.ascontiguousarray(probes.lo), np.ascontiguousarray(probes.hi)
-        self.lo_second, self.hi_second = np.ascontiguousarray(low), np.ascontiguousarray(high)
+        self.keys = BoxKeys(*map(np.ascontiguousarray, (probes.lo, probes.hi, low, high)))
         self.order = self._by_side = EVERY[: len(probes)]
         if len(probes) > IN_ORDER:
             workers.run([self._put_in_order, self._put_sides_in_order])
         self.side_lines = _inverse(self._by_side)
-        self.boxes, self.sides = _room(self.lo, len(seen)), _room(self.lo_second, len(seen))
+        self.boxes, self.sides = _room(self.keys.lo, len(seen)), _room(self.keys.lo_second, len(seen))
 
     def _put_in_order(self) -> None:
-        self.order = order_of(self.lo, self.hi, [run.x for run in self._seen.runs])
+        self.order = order_of(self.keys.lo, self.keys.hi, [run.x for run in self._seen.runs])
 
     def _put_sides_in_order(self) -> None:
-        self._by_side = order_of(self.lo_second, self.hi_second, [run.y for run in self._seen.runs])
+        self._by_side = order_of(self.keys.lo_second, self.keys.hi_second, [run.y for run in self._seen.runs])
 
     def find(self, first: int, last: int) -> None:
         """Write lines first…last-1 of `boxes` and of `sides`."""
-        for table, lo, hi, order, places in (
-            (self._x, self.lo, self.hi, self.order, self.boxes),
-            (self._y, self.lo_second, self.hi_second, self._by_side, self.sides),
+        for table, (lo, hi), order, places in (
+            (self._x, self.keys[:2], self.order, self.boxes),
+            (self._y, self.keys[2:], self._by_side, self.sides),
         ):
             find_ranges(table, lo, hi, order[first:last], places[first:last], np.empty(places.shape[1], np.int64))
+
+    def places(self, first: int = 0, last: int | None = None) -> BoxPlaces:
+        """Return the lines from `first` on up to `last` for kernels."""
+        return BoxPlaces(self.boxes[first:last], self.sides, self.order[first:last], self.side_lines)
 
 
 def _stretches(probes: int, workers: Workers) -> list[tuple[int, int]]:
@@ -216,7 +232,7 @@ class MatchesInBoxes(BatchMatches):
     seen : Reached
         The runs that some probe may reach.
     probes : Probes
-    young : Young
+    young : YoungRows
         Rows that are in no run yet.
     only_counts : bool
         Whether no row needs to be stored.
@@ -225,7 +241,7 @@ class MatchesInBoxes(BatchMatches):
         same part of a run.
     """
 
-    __slots__ = ("_boxes", "_checked", "_kept", "_places", "_probes", "_young", "counts")
+    __slots__ = ("_boxes", "_criteria", "_kept", "_places", "_probes", "_young", "counts")
 
     divisible = True
 
@@ -233,7 +249,7 @@ class MatchesInBoxes(BatchMatches):
         self,
         seen: Reached,
         probes: Probes,
-        young: Young = NONE_YOUNG,
+        young: YoungRows = NONE_YOUNG,
         *,
         only_counts: bool = False,
         workers: Workers = ALONE,
@@ -242,7 +258,7 @@ class MatchesInBoxes(BatchMatches):
         self._probes, self._boxes, self._young = probes, Boxes(seen, probes, workers), young
         rest = probes.aux_dims > 0
         # The arrays of a batch without further dimensions are as they come.
-        self._checked = (
+        self._criteria = Criteria(
             probes.seen_from, probes.seen_to, np.ascontiguousarray(probes.aux_lo[rest]),
             np.ascontiguousarray(probes.aux_hi[rest]), probes.aux_dims[rest] - 1,
         )  # fmt: skip
@@ -268,18 +284,16 @@ class MatchesInBoxes(BatchMatches):
 
     def _report(self, lines: NDArray[np.int32], mode: int, places: NDArray[np.int64], out: NDArray[np.int64]) -> None:
         boxes, young = self._boxes, self._young
-        report(
-            boxes.table, boxes.boxes, boxes.sides, lines, boxes.order, boxes.side_lines, *self._checked,
-            boxes.lo, boxes.hi, boxes.lo_second, boxes.hi_second,
-            young.rows, young.more, young.size, mode, self.counts, places, out,
-        )  # fmt: skip
+        answer = BoxAnswer(self.counts, places, out)
+        report(boxes.table, boxes.places(), lines, self._criteria, boxes.keys, young, mode, answer)
 
     def fill(
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, see `BatchMatches`."""
         own, stored_at = self._probes.ordinals, self._places
-        put_kept(self._kept, stored_at, self.counts, own, first, last, places, probes, stored)
+        placed = ProbePairs(own, self.counts, places)
+        put_listed(self._kept, stored_at, placed, first, last, Pairs(probes, stored))
         again = np.flatnonzero((stored_at[first:last] < 0) & (self.counts[first:last] > 0)) + first
         if again.size:
             lines = _inverse(self._boxes.order)[again]
@@ -295,15 +309,12 @@ def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64], worker
     if not len(seen):
         return
     boxes, stretches = Boxes(seen, probes, workers), _stretches(len(probes), workers)
-    # What runs are counted by is made by the first that asks for it: the largest first, so that nobody waits long.
+    # What runs are counted by is made by the first that needs it: the largest first, so that nobody waits long.
     makes = [run.make_symbols for run in sorted(seen.runs, key=lambda run: -run.size)]
     workers.run([*makes, *(partial(boxes.find, *stretch) for stretch in stretches)])
     boxes.table[:, SYMBOLS] = [run.symbols() for run in seen.runs]
 
     def count(first: int, last: int) -> None:
-        count_boxes(
-            boxes.table, boxes.boxes[first:last], boxes.sides, boxes.order[first:last], boxes.side_lines,
-            probes.seen_from, probes.seen_to, counts,
-        )  # fmt: skip
+        count_boxes(boxes.table, boxes.places(first, last), probes.seen_from, probes.seen_to, counts)
 
     workers.run([partial(count, *stretch) for stretch in stretches])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.planar.kernels.reporting import YoungRows
 from slidejoin.index.planar.run import PlanarRun, build_planar, of_rows
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import RowKeys
 
-__all__ = ["COLLECTED", "Collected", "Newest", "Young", "prepared"]
+__all__ = ["COLLECTED", "Collected", "Newest", "prepared"]
 
 COLLECTED, SHARED = 1 << 10, 2
 """Rows that collect at most, and how many pushes share them at least."""
@@ -58,25 +59,6 @@ def prepared(rows: RowKeys, first: int, *, collects: bool) -> Newest:
     """Sort the rows of a push, the first of which has that ordinal, unless they are few and may collect."""
     few = collects and rows.rows <= COLLECTED // SHARED
     return Newest(first, rows, None if few else of_rows(rows, first))
-
-
-@dataclass(frozen=True, slots=True)
-class Young:
-    """The collected rows as kernels read them; more may be added behind them.
-
-    Attributes
-    ----------
-    rows : (3, room) int64
-        A line each of ordinals, ascending, of first keys and of second keys.
-    more : (room, d) int64
-        The dimensions from the third on.
-    size : int
-        How many there are.
-    """
-
-    rows: NDArray[np.int64]
-    more: NDArray[np.int64]
-    size: int
 
 
 class Collected:
@@ -128,9 +110,9 @@ class Collected:
         self._rows, self._more = rows, more
 
     @property
-    def young(self) -> Young:
+    def young(self) -> YoungRows:
         """The rows as kernels read them."""
-        return Young(self._rows, self._more, self._size)
+        return YoungRows(self._rows, self._more, self._size)
 
     @property
     def size(self) -> int:

@@ -21,7 +21,7 @@ from slidejoin.index.answer import Answer, CountedMatches
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.parallel_search import by_and_by
 from slidejoin.index.planar.answers import NONE_YOUNG, Lines, MatchesInBoxes, Reached, count_whole, lines_of
-from slidejoin.index.planar.newest import Collected, Newest, Young, prepared
+from slidejoin.index.planar.newest import Collected, Newest, prepared
 from slidejoin.index.planar.run import PlanarMerge, PlanarRun
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.merging import NeighbourMerges
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import BatchMatches
     from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.planar.kernels.reporting import YoungRows
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request, SealedPart
     from slidejoin.runtime.threads import Workers
@@ -204,7 +205,7 @@ class PlanarIndex(Index):
         return CountedMatches(counts, lambda: self.search(probes, workers))
 
     @property
-    def _young(self) -> Young:
+    def _young(self) -> YoungRows:
         """The rows that are in no run yet."""
         return NONE_YOUNG if self._collected is None else self._collected.young
 

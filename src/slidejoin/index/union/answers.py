@@ -9,7 +9,7 @@ import numpy as np
 
 from slidejoin.index.answer import BatchMatches
 from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, put_pairs
-from slidejoin.index.union.kernels.earlier import drop_earlier, widen_found
+from slidejoin.index.union.kernels.earlier import BranchRanges, BranchValues, drop_earlier, widen_positions
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from slidejoin.index.keys import KeyRanges
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.index.protocol import Index, Request
-    from slidejoin.index.union.row_values import KeptValues
 
 __all__ = ["BranchRows", "Earlier", "ranges_of_all"]
 
@@ -40,29 +39,19 @@ class Earlier(NamedTuple):
 
     Attributes
     ----------
-    stored : KeptValues
-        What the stored rows have in them.
-    lo, hi : (p, n) int64
-        What the probes ask for.
-    columns : (p,) int64
-    starts : (b + 1,) int64
+    stored : BranchValues
+    ranges : BranchRanges
     """
 
-    stored: KeptValues
-    lo: NDArray[np.int64]
-    hi: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    stored: BranchValues
+    ranges: BranchRanges
 
     def drop(self, branch: int, begin: int, end: int, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> int:
         """Drop from a branch's rows of probes begin…end-1 those of the branches before it; return how many are left."""
-        left = drop_earlier(
-            *self.stored, self.lo, self.hi, self.columns, self.starts, branch, begin, end, rows, counts
-        )  # fmt: skip
-        return int(left)
+        return int(drop_earlier(self.stored, self.ranges, branch, begin, end, rows, counts))
 
 
-def ranges_of_all(stored: KeptValues, ranges: Sequence[KeyRanges], columns: NDArray[np.int64]) -> Earlier:
+def ranges_of_all(stored: BranchValues, ranges: Sequence[KeyRanges], columns: NDArray[np.int64]) -> Earlier:
     """Put the ranges of branches together; `columns` (b,) int64 says where the values of each begin."""
     lo = [part for one in ranges for part in (one.lo, one.aux_lo)]
     hi = [part for one in ranges for part in (one.hi, one.aux_hi)]
@@ -72,7 +61,7 @@ def ranges_of_all(stored: KeptValues, ranges: Sequence[KeyRanges], columns: NDAr
         for part in (np.full(one.lo.shape[0], column), one.aux_dims + column + 1)
     ]
     starts = np.cumsum([0, *(one.lo.shape[0] + one.aux_lo.shape[0] for one in ranges)])
-    return Earlier(stored, np.concatenate(lo), np.concatenate(hi), np.concatenate(of), starts)
+    return Earlier(stored, BranchRanges(np.concatenate(lo), np.concatenate(hi), np.concatenate(of), starts))
 
 
 class Dropping(Protocol):
@@ -178,7 +167,7 @@ class BranchRows(BatchMatches):
 
     def _widened(self, positions: MatchPositions, total: int) -> NDArray[np.int64]:
         rows: NDArray[np.int64] = rows_pool.take(total)
-        widen_found(positions.positions, total, self._index.floor, rows)
+        widen_positions(positions.positions, total, self._index.floor, rows)
         return rows
 
     def _expanded(

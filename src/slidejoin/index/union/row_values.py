@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from slidejoin.index.union.kernels.earlier import BranchValues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import RowKeys
 
-__all__ = ["KeptValues", "RowValues", "columns_of", "values_of"]
+__all__ = ["RowValues", "columns_of", "values_of"]
 
 FIRST_ROWS = 64
 
@@ -38,25 +40,6 @@ def values_of(rows: RowKeys) -> NDArray[np.int64]:
         values[:, column + 1 : column + 1 + one.aux.shape[1]] = one.aux
         column += 1 + one.aux.shape[1]
     return values
-
-
-class KeptValues(NamedTuple):
-    """The rows that are stored, for `slidejoin.index.union.kernels.earlier.drop_earlier`.
-
-    Attributes
-    ----------
-    values : (capacity, columns) int64
-    rows : int
-        How many lines of it are rows.
-    ordinals : (rows,) int64
-        Theirs, ascending; empty if they follow each other from `first` on.
-    first : int
-    """
-
-    values: NDArray[np.int64]
-    rows: int
-    ordinals: NDArray[np.int64]
-    first: int
 
 
 class RowValues:
@@ -149,10 +132,10 @@ class RowValues:
             self._ordinals[:rest] = left
 
     @property
-    def stored(self) -> KeptValues:
+    def stored(self) -> BranchValues:
         """The rows, for a kernel; use it before the next ones come."""
         ordinals = NO_ORDINALS if self._ordinals is None else self._ordinals[: self._rows]
-        return KeptValues(self._values, self._rows, ordinals, self._first)
+        return BranchValues(self._values, self._rows, ordinals, self._first)
 
     @property
     def nbytes(self) -> int:

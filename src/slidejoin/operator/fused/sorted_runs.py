@@ -203,8 +203,8 @@ class FusedRuns(FusedPush):
         ranks, pairs = (arrivals.left_rank, arrivals.right_rank), left.total + right.total
         if self._counting:
             matches, marks = np.empty(lefts + rights, np.int64), np.empty(lefts + rights, np.bool_)
-            ours, theirs = SideCounts(ranks[0], left.counts), SideCounts(ranks[1], right.counts)
-            merge_counts(ours, theirs, ProbeStretch(0, 0, lefts, rights), matches, marks)
+            both = SideCounts(ranks[0], left.counts), SideCounts(ranks[1], right.counts)
+            merge_counts(*both, ProbeStretch(0, 0, lefts, rights), matches, marks)
             start = parts.stats.since("write", start)
             out = self._counts(matches, batch.columns, arrivals, marks)
         else:

@@ -16,18 +16,23 @@ Two texts have one code only if they have the same bytes: hashes say where to lo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 from slidejoin.jit.compiling import I64, OUT_FLAGS, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import load_64, place_of, prefetch_at
 from slidejoin.rows.kernels.copying import copy_bytes, store_64
-from slidejoin.rows.kernels.folding import fold
 from slidejoin.rows.kernels.records import LONG, SHORT, short_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 Place: TypeAlias = Any
@@ -45,6 +50,8 @@ __all__ = [
     "STATE",
     "TEXTS",
     "USED",
+    "TextArray",
+    "TextSlots",
     "add_texts",
     "find_texts",
     "rebuild",
@@ -69,6 +76,74 @@ SECRETS = 4
 
 OUT_SLOTS, OUT_BYTES = types.Array(types.uint64, 2, "C"), types.Array(types.uint8, 1, "C")
 WORDS: Any = types.Array(types.uint64, 1, "C", readonly=True)
+
+
+class TextArray(NamedTuple):
+    """An array of n texts, as Arrow has it.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+    data, size : int
+        The address of the bytes, and how many they are.
+    """
+
+    offsets: NDArray[np.int64]
+    data: int
+    size: int
+
+
+class TextSlots(NamedTuple):
+    """The memory of a table.
+
+    Attributes
+    ----------
+    slots, heap
+        See above.
+    free : (c,) int64
+        Free codes, the last ones first; c is how many texts there is room for.
+    state : (STATE,) int64
+    secrets : (SECRETS,) uint64
+    """
+
+    slots: NDArray[np.uint64]
+    heap: NDArray[np.uint8]
+    free: NDArray[np.int64]
+    state: NDArray[np.int64]
+    secrets: NDArray[np.uint64]
+
+
+TEXT_ARRAY = group(TextArray, I64, types.int64, types.int64)
+TEXT_SLOTS = group(TextSlots, OUT_SLOTS, OUT_BYTES, I64, OUT_I64, WORDS)
+
+
+ALL_64 = (1 << 64) - 1
+
+
+@intrinsic
+def _fold(_typing: Any, one: Any, two: Any) -> Any:  # noqa: ANN401, ARG001 - Numba looks at the names
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
+        wide, word = ir.IntType(128), ir.IntType(64)
+        product = builder.mul(*(builder.zext(arg, wide) for arg in args))
+        high = builder.trunc(builder.lshr(product, wide(64)), word)
+        return builder.xor(high, builder.trunc(product, word))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+def _plain_fold(one: int, two: int) -> np.uint64:
+    product = int(one) * int(two)
+    return np.uint64(product >> 64 ^ product & ALL_64)
+
+
+fold: Callable[[Any, Any], np.uint64] = _plain_fold if numba.config.DISABLE_JIT else _fold
+"""The upper half of the product of two unsigned numbers of 64 bits, xor the lower half.
+
+Examples
+--------
+>>> int(_plain_fold(1 << 63, 6))
+3
+"""
 
 
 @inlined
@@ -113,7 +188,7 @@ def _sought(
 
     Given are the addresses of slots and heap: arrays would have their references counted in the loop.
     """
-    at, found = hashed & mask, np.int64(MISSING)
+    at, code = hashed & mask, np.int64(MISSING)
     while True:
         slot: Place = slots + np.int64(at) * (8 * SLOT)
         tagged = U64(load_64(slot + 8 * CODE))
@@ -123,15 +198,15 @@ def _sought(
             other = U64(load_64(slot + 8))
             if low & U64(255) != U64(LONG):
                 if other == high:
-                    found = np.int64(tagged & U64(LOW_32)) - 1
+                    code = np.int64(tagged & U64(LOW_32)) - 1
                     break
             elif tagged >> U64(32) == hashed >> U64(32) and _same_bytes(
                 heap + np.int64(other), address, np.int64(low >> U64(8))
             ):
-                found = np.int64(tagged & U64(LOW_32)) - 1
+                code = np.int64(tagged & U64(LOW_32)) - 1
                 break
         at = (at + U64(1)) & mask
-    return found, slot
+    return code, slot
 
 
 @inlined
@@ -142,19 +217,15 @@ def _fill(slot: Place, low: np.uint64, high: np.uint64, hashed: np.uint64, code:
     store_64(slot + 8 * EPOCH, epoch)
 
 
-@kernel(
-    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, WORDS, types.uint64, OUT_I64, OUT_I64,
-    returns=types.int64,
-)  # fmt: skip
+@kernel(TEXT_ARRAY, TEXT_SLOTS, types.uint64, OUT_I64, OUT_I64, returns=types.int64)
 def find_texts(
-    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], heap: NDArray[np.uint8],
-    secrets: NDArray[np.uint64], epoch: int, codes: NDArray[np.int64], missing: NDArray[np.int64],
-) -> int:  # fmt: skip
+    texts: TextArray, table: TextSlots, epoch: int, codes: NDArray[np.int64], missing: NDArray[np.int64]
+) -> int:
     """Write the codes (n,) int64 of texts; return how many are not in the table, whose rows go to `missing` (n,) int64.
 
-    offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them. The texts that are found get
-    this epoch; two threads may search at once. secrets (SECRETS,) uint64. O(n + bytes).
+    The texts that are in the table get this epoch; two threads may search at once. O(n + bytes).
     """
+    (offsets, data, size), slots, heap, secrets = texts, table.slots, table.heap, table.secrets
     bits, one, two, three = secrets[0], secrets[1], secrets[2], secrets[3]
     rows, absent, bytes_at = offsets.size - 1, 0, place_of(heap)
     words, mask, slots_at = np.empty((BLOCK, 3), np.uint64), U64(slots.shape[0] - 1), place_of(slots)
@@ -178,20 +249,21 @@ def find_texts(
     return absent
 
 
-@kernel(
-    I64, types.int64, types.int64, OUT_SLOTS, OUT_BYTES, I64, OUT_I64, WORDS, types.uint64, OUT_I64, I64,
-    types.int64, types.int64, returns=types.int64,
-)  # fmt: skip
+@kernel(TEXT_ARRAY, TEXT_SLOTS, types.uint64, OUT_I64, I64, types.int64, types.int64, returns=types.int64)
 def add_texts(
-    offsets: NDArray[np.int64], data: int, size: int, slots: NDArray[np.uint64], heap: NDArray[np.uint8],
-    free: NDArray[np.int64], state: NDArray[np.int64], secrets: NDArray[np.uint64], epoch: int,
-    codes: NDArray[np.int64], missing: NDArray[np.int64], first: int, last: int,
-) -> int:  # fmt: skip
+    texts: TextArray,
+    table: TextSlots,
+    epoch: int,
+    codes: NDArray[np.int64],
+    missing: NDArray[np.int64],
+    first: int,
+    last: int,
+) -> int:
     """Give codes to the texts of the rows missing[first:last], which are written; return where there was no room.
 
-    The other arguments are those of `find_texts`; free (c,) int64: free codes, the last ones first; c is how many texts
-    there is room for. state (STATE,) int64. O(n + bytes).
+    The other arguments are those of `find_texts`. O(n + bytes).
     """
+    (offsets, data, size), (slots, heap, free, state, secrets) = texts, table
     slots_at, bytes_at, mask = place_of(slots), place_of(heap), U64(slots.shape[0] - 1)
     bits, one, two, three = secrets[0], secrets[1], secrets[2], secrets[3]
     for number in range(first, last):

@@ -14,8 +14,8 @@ import numpy as np
 from numba import types
 
 from slidejoin.index.planar.kernels.lanes import LANES, bytes_below, bytes_equal, lanes_in
-from slidejoin.index.planar.kernels.reporting import BASE, ROWS, SIZE, SYMBOLS
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, OUT_U32, U32, U64, inlined, kernel
+from slidejoin.index.planar.kernels.reporting import BASE, BOX_PLACES, ROWS, SIZE, SYMBOLS, BoxPlaces
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_U32, U32, U64, inlined, kernel
 from slidejoin.jit.vectors.memory import load_32, prefetch_at
 from slidejoin.jit.vectors.vectors import borrowed
 from slidejoin.jit.vectors.words import load_key
@@ -131,13 +131,13 @@ def count_corners(
     low = load_key(symbols + 16 + 8 * levels)
     for t in range(corners):
         place, rank = places[U64(t)], ranks[U64(t)]
-        at, bound, found = (rank >> last_bits) << last_bits, rank & ((1 << last_bits) - 1), np.int64(0)
+        at, bound, below = (rank >> last_bits) << last_bits, rank & ((1 << last_bits) - 1), np.int64(0)
         while at + LANES <= place:
-            found += lanes_in(bytes_below(low + at, bound))
+            below += lanes_in(bytes_below(low + at, bound))
             at += LANES
         if at < place:
-            found += lanes_in(bytes_below(low + at, bound) & _first_lanes(place - at))
-        counts[U64(t)] += found
+            below += lanes_in(bytes_below(low + at, bound) & _first_lanes(place - at))
+        counts[U64(t)] += below
 
 
 @inlined
@@ -149,23 +149,20 @@ def _corner(place: Any, rank: Any, size: Any, sign: Any, at: Any, corners: Any) 
     return at, sign * min(place, rank) * np.int64(place > 0 and rank > 0)
 
 
-@kernel(I64_2D, I64_2D, I64_2D, I32, I32, I64, I64, OUT_I64)
+@kernel(I64_2D, BOX_PLACES, I64, I64, OUT_I64)
 def count_boxes(
     table: NDArray[np.int64],
-    boxes: NDArray[np.int64],
-    sides: NDArray[np.int64],
-    order: NDArray[np.int32],
-    side_lines: NDArray[np.int32],
+    located: BoxPlaces,
     seen_from: NDArray[np.int64],
     seen_to: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
     """Add to `counts` (n,) int64 the rows of each probe's boxes in runs that it sees as a whole, or not at all.
 
-    `table`, `boxes`, `sides`, `order` and `side_lines` as in `kernels.reporting.report`; all runs have symbols.
-    `seen_from` and `seen_to` (n,) int64: a run that is not within these ordinals has no row for the probe.
-    O(k * p * runs * n).
+    `table` as in `kernels.reporting.report`; all runs have symbols. `seen_from` and `seen_to` (n,) int64: a run that is
+    not within these ordinals has no row for the probe. O(k * p * runs * n).
     """
+    boxes, sides, order, side_lines = located
     runs, n, places = table.shape[0], order.size, np.empty((4, MOST_CORNERS), np.int64)
     owners = np.empty(MOST_CORNERS, np.int64)
     corners, whose = borrowed(places), borrowed(owners)

@@ -1,7 +1,7 @@
 """Vector comparisons of ranks, of block bounds and of symbols: many at once, one result bit each.
 
 They use LLVM's portable vector types, as `jit.vectors.vectors` does: a processor with shorter vectors takes several
-instructions for one. Each has a plain Python version beside it.
+instructions for one. Each has a plain Python version next to it.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _compare_bytes(comparison: str) -> Primitive:
     def compare(_typing: Any, address: Any, value: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
             value = _splat(builder, builder.trunc(args[1], BYTE), SYMBOLS)
-            found = builder.icmp_unsigned(comparison, _load(builder, args[0], SYMBOLS), value)
-            return _mask(builder, found, LANES)
+            hits = builder.icmp_unsigned(comparison, _load(builder, args[0], SYMBOLS), value)
+            return _mask(builder, hits, LANES)
 
         return types.uint64(types.int64, types.int64), generate
 

@@ -2,17 +2,18 @@
 
 The blocks of a run have bounds, and so have groups of blocks, groups of groups and so on: a search tree over the second
 key in the order of the first one (a priority search tree, McCreight 1985, with wide nodes). Only blocks whose bounds
-meet the range of ranks are read, so that a box open at one end of both keys costs what is found in it.
+meet the range of ranks are read, so that a box open at one end of both keys costs its matches.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.index.kernels.searching import CHECK_AUX
+from slidejoin.index.kernels.found_rows import PAIRS, PROBE_PAIRS, Pairs, ProbePairs
+from slidejoin.index.kernels.searching import CHECK_AUX, CRITERIA, Criteria
 from slidejoin.index.planar.kernels.lanes import (
     LANES,
     first_lane,
@@ -22,6 +23,7 @@ from slidejoin.index.planar.kernels.lanes import (
     ranks_inside,
 )
 from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.memory import load_64, prefetch_at, put_64
 from slidejoin.jit.vectors.words import load_key
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUX", "BASE", "CHECKS", "COUNT", "DEPTH", "DIMENSIONS", "FIELDS", "FILL", "KEEP", "LEVELS", "MOST_LEVELS", "RANKS",
-    "ROWS", "SIZE", "SYMBOLS", "WORDS_AT", "put_kept", "report",
+    "ROWS", "SIZE", "SYMBOLS", "WORDS_AT", "BoxAnswer", "BoxKeys", "BoxPlaces", "YoungRows", "put_listed", "report",
 ]  # fmt: skip
 
 MOST_LEVELS = 7
@@ -66,6 +68,106 @@ LOW_HALF = 0xFFFFFFFF
 EVERY = 0xFFFFFFFFFFFFFFFF
 
 
+class BoxPlaces(NamedTuple):
+    """The boxes of n probes in r runs.
+
+    Attributes
+    ----------
+    boxes, sides : (n, k * r), (n, p * r) int64
+        Ranges of places by the first key, and of ranks by the second one, as ``begin << 32 | end``; piece after piece
+        the runs. A row lies in at most one box of a run.
+    order, side_lines : (n,) int32
+        Line t of `boxes` is of probe ``order[t]``, and the line of `sides` of probe i is ``side_lines[i]``.
+    """
+
+    boxes: NDArray[np.int64]
+    sides: NDArray[np.int64]
+    order: NDArray[np.int32]
+    side_lines: NDArray[np.int32]
+
+
+class BoxKeys(NamedTuple):
+    """The ranges of both keys of n probes: (k, n) int64 twice, and (p, n) int64 twice."""
+
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    lo_second: NDArray[np.int64]
+    hi_second: NDArray[np.int64]
+
+
+class YoungRows(NamedTuple):
+    """Rows that are not sorted yet; more may be added behind them.
+
+    Attributes
+    ----------
+    rows : (3, room) int64
+        A line each of ordinals, ascending, of first keys and of second keys.
+    more : (room, d) int64
+        The dimensions from the third on.
+    size : int
+        How many there are.
+    """
+
+    rows: NDArray[np.int64]
+    more: NDArray[np.int64]
+    size: int
+
+
+class BoxAnswer(NamedTuple):
+    """What is written about n probes.
+
+    Attributes
+    ----------
+    counts : (n,) int64
+        Rows of each probe; written unless the mode is FILL.
+    places : (n,) int64
+        Written by KEEP: where the rows of each probe begin, -1 of those for which there was no room. With FILL, where
+        they are to begin.
+    ordinals : (room,) int64
+        Of the rows.
+    """
+
+    counts: NDArray[np.int64]
+    places: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
+
+
+BOX_PLACES, BOX_KEYS = group(BoxPlaces, I64_2D, I64_2D, I32, I32), group(BoxKeys, *[I64_2D] * 4)
+YOUNG_ROWS, BOX_ANSWER = group(YoungRows, I64_2D, I64_2D, types.int64), group(BoxAnswer, *[OUT_I64] * 3)
+
+
+class Box(NamedTuple):
+    """What one probe wants of one run: places begin…end-1 with ranks low…high-1; or ranges of both keys."""
+
+    begin: int
+    end: int
+    low: int
+    high: int
+
+
+class RowCheck(NamedTuple):
+    """What rows of a run must meet for one probe.
+
+    Attributes
+    ----------
+    seen_from, seen_to : int
+        Offsets that it sees.
+    checks : int
+        What is checked, see `index.kernels.searching`.
+    i, more : int
+        The probe, and the address of the further dimensions, see `_passes`.
+    """
+
+    seen_from: int
+    seen_to: int
+    checks: int
+    i: int
+    more: int
+
+
+BOX, ROW_CHECK = group(Box, *[types.int64] * 4), group(RowCheck, *[types.int64] * 5)
+
+
 @inlined
 def _clipped(mask: Any, begin: Any, first: Any, last: Any) -> Any:  # noqa: ANN401
     """Return the bits of a mask whose lanes, the first of which is `begin`, lie in first…last."""
@@ -97,27 +199,26 @@ def _passes(more: Any, aux: Any, width: Any, j: Any, i: Any) -> bool:  # noqa: A
     return True
 
 
-@kernel(types.int64, types.int64, types.uint64, *[types.int64] * 6, returns=types.int64)
-def _report_rows(
-    line: int, at: int, rows: int, seen_from: int, seen_to: int, checks: int, i: int, more: int, out: int
-) -> int:
+@kernel(types.int64, types.int64, types.uint64, ROW_CHECK, types.int64, returns=types.int64)
+def _report_rows(line: int, at: int, rows: int, check: RowCheck, out: int) -> int:
     """Report the rows of one block, which begins at place `at`, that are bits of the mask `rows`; see `_report_box`."""
+    seen_from, seen_to, checks, i, more = check
     mask: Any = rows
-    found: int = 0
+    hits: int = 0
     words, base = load_key(line + 8 * WORDS_AT) + (at << 3), load_key(line + 8 * BASE)
     # Behind the last words there may be no memory.
     if checks != 0 and at + LANES <= load_key(line + 8 * SIZE) and lanes_in(mask) > FEW_ROWS:
         mask &= offsets_inside(words, seen_from, seen_to)
         checks &= CHECK_AUX
     if checks == 0:
-        found = lanes_in(mask)
+        hits = lanes_in(mask)
         to: Any = out
         while mask != U64(0) and out != 0:
             lane = first_lane(mask)
             put_64(to, base + np.int64(load_64(words + (lane << 3)) & U64(LOW_HALF)))
             to += 8
             mask &= mask - U64(1)
-        return found
+        return hits
     aux, width = load_key(line + 8 * AUX), load_key(line + 8 * DIMENSIONS)
     while mask != U64(0):
         lane = first_lane(mask)
@@ -128,9 +229,9 @@ def _report_rows(
             inside = _passes(more, aux, width, at + lane, i)
         if inside:
             if out != 0:
-                put_64(out + (found << 3), base + offset)
-            found += 1
-    return found
+                put_64(out + (hits << 3), base + offset)
+            hits += 1
+    return hits
 
 
 @inlined
@@ -143,17 +244,17 @@ def _ask_below(mask: Any, begin: Any, address: Any, width: Any, ahead: Any) -> N
         mask &= mask - U64(1)
 
 
-@kernel(*[types.int64] * 13, returns=types.int64)
+@kernel(types.int64, BOX, ROW_CHECK, types.int64, types.int64, types.int64, returns=types.int64)
 def _report_box(  # noqa: C901, PLR0912 - one walk over levels and blocks
-    line: int, begin: int, end: int, low: int, high: int, seen_from: int, seen_to: int, checks: int, i: int,
-    more: int, stack: int, out: int, room: int,
-) -> int:  # fmt: skip
-    """Report the rows at places begin…end-1 with ranks low…high-1 of the run whose line is at an address.
+    line: int, box: Box, check: RowCheck, stack: int, out: int, room: int
+) -> int:
+    """Report the rows of a box of the run whose line is at an address.
 
-    Their ordinals are written to the address `out` as far as there is room, unless that is 0; all are counted. `more`
-    as in `_passes`; `stack` is the address of scratch. O((1 + blocks with a row of the ranks) * log(blocks)).
+    Their ordinals are written to the address `out` as far as there is room, unless that is 0; all are counted. `stack`
+    is the address of scratch. O((1 + blocks with a row of the ranks) * log(blocks)).
     """
-    first, last, found, span = begin >> 6, (end - 1) >> 6, 0, high - low
+    begin, end, low, high = box
+    first, last, hits, span = begin >> 6, (end - 1) >> 6, 0, high - low
     ranks, level, top, place = load_key(line), 0, 0, first
     group: Any = np.int64(-1)
     if last - first >= FEW_BLOCKS:
@@ -182,7 +283,7 @@ def _report_box(  # noqa: C901, PLR0912 - one walk over levels and blocks
                     break
                 level += 1
             if mask == U64(0):
-                return found
+                return hits
             block = load_key(stack + (level << 4) + 8) + first_lane(mask)
             put_64(stack + (level << 4), np.int64(mask & (mask - U64(1))))
             if level > 0:
@@ -191,8 +292,8 @@ def _report_box(  # noqa: C901, PLR0912 - one walk over levels and blocks
         at = block * LANES
         rows = _clipped(ranks_inside(ranks + (at << 2), low, span), at, begin, end - 1)
         if rows != U64(0):
-            to = out + (found << 3) if out != 0 and found + LANES <= room else 0
-            found += _report_rows(line, at, rows, seen_from, seen_to, checks, i, more, to)
+            to = out + (hits << 3) if out != 0 and hits + LANES <= room else 0
+            hits += _report_rows(line, at, rows, check, to)
 
 
 @inlined
@@ -211,96 +312,72 @@ def _ask_for_boxes(table: Any, boxes: Any, line: Any, runs: Any, columns: Any) -
             prefetch_at(bounds + 64)
 
 
-@kernel(I64_2D, *[types.int64] * 10, returns=types.int64)
+@kernel(I64_2D, types.int64, types.int64, BOX, types.int64, ROW_CHECK, types.int64, returns=types.int64)
 def _report_young(
-    rows: NDArray[np.int64], begin: int, end: int, low: int, high: int, low_second: int, high_second: int,
-    width: int, i: int, more: int, out: int,
-) -> int:  # fmt: skip
-    """Report the rows begin…end-1 of those that are not sorted whose two keys lie in two ranges, see `report`.
+    rows: NDArray[np.int64], first_row: int, last_row: int, keys: Box, width: int, check: RowCheck, out: int
+) -> int:
+    """Report the rows first_row…last_row-1 of those that are not sorted whose two keys lie in two ranges, see `report`.
 
-    `width` is how many further dimensions there are, 0 if none is compared; `more` as in `_passes`, with the address of
-    these dimensions behind it. Ordinals are written to the address `out`, unless that is 0. O(rows).
+    `keys` are the ends of the first range, both included, and of the second one; `width` is how many further dimensions
+    there are, 0 if none is compared; the address of these dimensions comes behind what `_passes` reads. Ordinals are
+    written to the address `out`, unless that is 0. O(rows).
     """
-    hits: Any = U64(0)
-    found: int = 0
-    for t in range(U64(begin), U64(end)):
+    (low, high, low_second, high_second), i, more = keys, check.i, check.more
+    near: Any = U64(0)
+    hits: int = 0
+    for t in range(U64(first_row), U64(last_row)):
         first, second = rows[U64(1), t], rows[U64(2), t]
-        hits += U64((low <= first) & (first <= high) & (low_second <= second) & (second <= high_second))
-    if hits == U64(0) or (out == 0 and width == 0):
-        return int(np.int64(hits))
+        near += U64((low <= first) & (first <= high) & (low_second <= second) & (second <= high_second))
+    if near == U64(0) or (out == 0 and width == 0):
+        return int(np.int64(near))
     aux = load_key(more + 40)
-    for t in range(U64(begin), U64(end)):
+    for t in range(U64(first_row), U64(last_row)):
         first, second = rows[U64(1), t], rows[U64(2), t]
         inside: Any = (low <= first) & (first <= high) & (low_second <= second) & (second <= high_second)
         if inside and width != 0:
             inside = _passes(more, aux, width, np.int64(t), i)
         if inside:
             if out != 0:
-                put_64(out + (found << 3), rows[U64(0), t])
-            found += 1
-    return found
+                put_64(out + (hits << 3), rows[U64(0), t])
+            hits += 1
+    return hits
 
 
-@kernel(
-    I64_2D, I64_2D, I64_2D, I32, I32, I32, I64, I64, I64_2D, I64_2D, I64, *[I64_2D] * 6, types.int64, types.int64,
-    OUT_I64, OUT_I64, OUT_I64, returns=types.int64,
-)  # fmt: skip
+@kernel(I64_2D, BOX_PLACES, I32, CRITERIA, BOX_KEYS, YOUNG_ROWS, types.int64, BOX_ANSWER, returns=types.int64)
 def report(  # noqa: C901, PLR0912, PLR0915 - one loop over runs and pieces
     table: NDArray[np.int64],
-    boxes: NDArray[np.int64],
-    sides: NDArray[np.int64],
+    located: BoxPlaces,
     lines: NDArray[np.int32],
-    order: NDArray[np.int32],
-    side_lines: NDArray[np.int32],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    lows: NDArray[np.int64],
-    highs: NDArray[np.int64],
-    dims: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    lo_second: NDArray[np.int64],
-    hi_second: NDArray[np.int64],
-    young: NDArray[np.int64],
-    young_more: NDArray[np.int64],
-    young_size: int,
+    criteria: Criteria,
+    keys: BoxKeys,
+    newest: YoungRows,
     mode: int,
-    counts: NDArray[np.int64],
-    places: NDArray[np.int64],
-    out: NDArray[np.int64],
+    answer: BoxAnswer,
 ) -> int:
     """Report the rows of each probe in all runs and among the young rows, which are not sorted.
 
     Parameters
     ----------
     table : (runs, FIELDS) int64
-    boxes, sides : (n, k * runs), (n, p * runs) int64
-        Ranges of places by the first key, and of ranks by the second one, as ``begin << 32 | end``; piece after piece
-        the runs. A row lies in at most one box of a run.
+    located : BoxPlaces
     lines : (m,) int32
-        The lines of `boxes` to answer.
-    order, side_lines : (n,) int32
-        Line t of `boxes` is of probe ``order[t]``, and the line of `sides` of probe i is ``side_lines[i]``.
-    seen_from, seen_to, lows, highs, dims
-        As of `slidejoin.index.probe.Probes`; the dimensions are those of the table.
-    lo, hi, lo_second, hi_second : (k, n), (k, n), (p, n), (p, n) int64
-        The ranges of both keys, likewise.
-    young, young_more, young_size
-        The young rows, see `slidejoin.index.planar.newest.Young`.
+        The lines of boxes to answer.
+    criteria : Criteria
+        The dimensions are those of the table.
+    keys : BoxKeys
+    newest : YoungRows
     mode : int
-        With KEEP rows are written side by side into `out` until there is no more room, with FILL from ``places[i]`` on.
-    counts : (n,) int64
-        Rows of each probe; written unless `mode` is FILL.
-    places : (n,) int64
-        Written by KEEP: where the rows of each probe begin, -1 of those for which there was no room.
-    out : (room,) int64
-        Ordinals.
+        With KEEP rows are written side by side until there is no more room, with FILL from the places on.
+    answer : BoxAnswer
 
     Returns
     -------
     int
         How many rows were written side by side.
     """
+    (boxes, sides, order, side_lines), (counts, places, out) = located, answer
+    (seen_from, seen_to, lows, highs, dims), (lo, hi, lo_second, hi_second) = criteria, keys
+    young, young_more, young_size = newest
     runs, columns, side_columns, cursor = table.shape[0], boxes.shape[1], sides.shape[1], 0
     stack: NDArray[np.int64] = np.empty(2 * MOST_LEVELS, np.int64)
     table_at: Any = np.int64(table.ctypes.data)
@@ -314,7 +391,7 @@ def report(  # noqa: C901, PLR0912, PLR0915 - one loop over runs and pieces
         np.int64,
     )  # fmt: skip
     more_at: Any = np.int64(more.ctypes.data)
-    room = out.size
+    room, width = out.size, young_more.shape[1] if dims.size > 0 else 0
     for t in range(lines.size):
         _ask_for_boxes(table, boxes, U64(lines[U64(min(t + AHEAD, lines.size - 1))]), runs, columns)
         line: Any = U64(lines[U64(t)])
@@ -342,10 +419,9 @@ def report(  # noqa: C901, PLR0912, PLR0915 - one loop over runs and pieces
                     continue
                 to: Any = np.int64(0) if writes == COUNT else out_at + ((cursor + total) << 3)
                 left = room - cursor - total
-                total += _report_box(
-                    table_at + r * 8 * FIELDS, begin, end, least, past, low, high, checks, int(i), more_at,
-                    stack_at, to, left if writes == KEEP else ENDLESS,
-                )  # fmt: skip
+                box, check = Box(begin, end, least, past), RowCheck(low, high, checks, int(i), more_at)
+                room_left = left if writes == KEEP else ENDLESS
+                total += _report_box(table_at + r * 8 * FIELDS, box, check, stack_at, to, room_left)
                 # A block is written where there is room for a whole one; after that rows are only counted.
                 if writes == KEEP and cursor + total + LANES > room:
                     writes = COUNT
@@ -364,10 +440,8 @@ def report(  # noqa: C901, PLR0912, PLR0915 - one loop over runs and pieces
                     begin, end = lo_second[U64(other), i], hi_second[U64(other), i]
                     if least < past and low <= high and begin <= end:
                         to = np.int64(0) if writes == COUNT else out_at + ((cursor + total) << 3)
-                        total += _report_young(
-                            young, least, past, low, high, begin, end,
-                            young_more.shape[1] if dims.size > 0 else 0, int(i), more_at, to,
-                        )  # fmt: skip
+                        box, check = Box(low, high, begin, end), RowCheck(0, 0, 0, int(i), more_at)
+                        total += _report_young(young, least, past, box, width, check, to)
         if mode != FILL:
             counts[i] = total
             places[i] = cursor if writes == KEEP else -1
@@ -376,27 +450,19 @@ def report(  # noqa: C901, PLR0912, PLR0915 - one loop over runs and pieces
     return cursor
 
 
-@kernel(I64, I64, I64, I64, types.int64, types.int64, I64, OUT_I64, OUT_I64)
-def put_kept(
-    kept: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    first: int,
-    last: int,
-    places: NDArray[np.int64],
-    probes: NDArray[np.int64],
-    stored: NDArray[np.int64],
+@kernel(I64, I64, PROBE_PAIRS, types.int64, types.int64, PAIRS)
+def put_listed(
+    rows: NDArray[np.int64], begins: NDArray[np.int64], placed: ProbePairs, first: int, last: int, pairs: Pairs
 ) -> None:
-    """Write the pairs of probes first…last-1: the probe's ordinal, and the row's as far as rows were kept.
+    """Write the pairs of probes first…last-1: the probe's ordinal, and the row's as far as rows are listed.
 
-    Probe i has ``counts[i]`` rows in `kept` from ``begins[i]`` on, none if that is negative; its pairs go to
-    ``places[i]`` and after in `probes` and `stored`. All int64. O(pairs).
+    Probe i has its rows in `rows` from ``begins[i]`` on, none if that is negative. O(pairs).
     """
+    (ordinals, counts, places), (probes, stored) = placed, pairs
     for i in range(first, last):
         begin, at, own = begins[U64(i)], places[U64(i)], ordinals[U64(i)]
         for row in range(counts[U64(i)]):
             probes[U64(at + row)] = own
         if begin >= 0:
             for row in range(counts[U64(i)]):
-                stored[U64(at + row)] = kept[U64(begin + row)]
+                stored[U64(at + row)] = rows[U64(begin + row)]

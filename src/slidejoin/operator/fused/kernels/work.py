@@ -256,8 +256,8 @@ def _write(work: np.record, stretch: int) -> None:
     j, j_end = other.stops[U64(stretch)], other.stops[U64(stretch + 1)]
     if work.counting != 0:
         matches, is_left = i64_at(work.left_out, lefts + rights), flags_at(work.right_out, lefts + rights)
-        ours, theirs = SideCounts(left_rank, left_counts), SideCounts(right_rank, right_counts)
-        merge_counts(ours, theirs, ProbeStretch(i, j, i_end, j_end), matches, is_left)
+        lefts_of, rights_of = SideCounts(left_rank, left_counts), SideCounts(right_rank, right_counts)
+        merge_counts(lefts_of, rights_of, ProbeStretch(i, j, i_end, j_end), matches, is_left)
         return
     left_positions, right_positions = u32_in(own.matches), u32_in(other.matches)
     ours = SideMatches(left_rank, left_counts, left_positions, own.ordinal, own.floor, own.beyond[U64(stretch)])
