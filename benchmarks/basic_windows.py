@@ -11,7 +11,9 @@ from time import perf_counter
 
 import numpy as np
 
-from slidejoin.papers.kernels.comparing import UNIT_BLOCK, compare_blocks
+from benchmarks.comparing import compare_blocks
+from slidejoin.papers.cell_join.kernels.narrowed import UNIT_BLOCK, MatchEntries, ScannedRows
+from slidejoin.papers.kernels.walking import ProbeRanges
 
 BATCH, ROOM, FAR = 64, 1 << 16, 1 << 60
 
@@ -22,13 +24,12 @@ def keys_per_second(rows: int, blocks: int, times: int) -> float:
     keys = rng.integers(0, 1 << 31, -(-rows // size) * size)
     ordinals, reach, best = np.arange(keys.size), (1 << 31) // rows, float("inf")
     seen_from, seen_to = np.zeros(BATCH, np.int64), np.full(BATCH, FAR)
-    entries, which = np.empty(ROOM, np.int64), np.empty(ROOM, np.int32)
+    stored = ScannedRows(keys, ordinals, 0, rows, size)
+    entries = MatchEntries(np.empty(ROOM, np.int64), np.empty(ROOM, np.int32))
     for _ in range(times):
-        asked = rng.integers(0, 1 << 31, (1, BATCH))
-        low, high, start = asked - reach, asked + reach, perf_counter()
-        compare_blocks(
-            keys, ordinals, 0, rows, size, low, high, seen_from, seen_to, 0, BATCH, ROOM, entries, which
-        )  # fmt: skip
+        middles = rng.integers(0, 1 << 31, (1, BATCH))
+        ranges, start = ProbeRanges(middles - reach, middles + reach, seen_from, seen_to), perf_counter()
+        compare_blocks(stored, ranges, 0, BATCH, entries, ROOM)
         best = min(best, perf_counter() - start)
     return rows * BATCH / best / 1e9
 

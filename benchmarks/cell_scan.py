@@ -15,11 +15,12 @@ import numpy as np
 from numba import types
 
 import slidejoin as sj
+from benchmarks.comparing import compare_blocks, compare_one_by_one
 from slidejoin.jit.compiling import I64, OUT_U32, U32, U64, kernel, prefetch
 from slidejoin.jit.vectors.vectors import borrowed
 from slidejoin.options import CellJoin
-from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
-from slidejoin.papers.kernels.comparing import compare_blocks, compare_one_by_one
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, MatchEntries, ScannedRows, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.walking import ProbeRanges
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE, any_word
 
 if TYPE_CHECKING:
@@ -90,10 +91,10 @@ class Scan:
         self.words, self.frames = np.empty(rows, np.uint32), np.zeros((rows // BASIC_WINDOW, FRAME), np.int64)
         narrow_keys(self.keys, self.words, self.frames, 0, rows, BASIC_WINDOW)
         low = rng.integers(0, SPAN, (1, probes))
-        sees = np.zeros(probes, np.int64), np.full(probes, rows)
-        asked = (low, low + SPAN // rows, *sees, 0, probes, ROOM)
-        out = np.empty(ROOM, np.int64), np.empty(ROOM, np.int32)
-        self._arguments = (self.keys, self.ordinals, 0, rows, BASIC_WINDOW, *asked, *out)
+        ranges = ProbeRanges(low, low + SPAN // rows, np.zeros(probes, np.int64), np.full(probes, rows))
+        entries = MatchEntries(np.empty(ROOM, np.int64), np.empty(ROOM, np.int32))
+        stored = ScannedRows(self.keys, self.ordinals, 0, rows, BASIC_WINDOW)
+        self._arguments = (stored, ranges, 0, probes, entries, ROOM)
 
     def seconds(self, design: str) -> float:
         """Return how long a batch takes."""

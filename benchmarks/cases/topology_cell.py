@@ -13,8 +13,8 @@ from benchmarks.cases.topology_report import FigureReport, Row
 from benchmarks.cases.topology_scans import SCANS, SMALLEST_WINDOW, Scanned, clock
 from benchmarks.cases.topology_split import PARCELS, here
 from slidejoin.bench.case import say
-from slidejoin.papers.cell_join.basic_windows.scanned_window import best_unit_blocks, measured_costs
-from slidejoin.papers.kernels.comparing import UNIT_BLOCK
+from slidejoin.papers.cell_join.kernels.narrowed import UNIT_BLOCK
+from slidejoin.papers.cell_join.nested_loop import best_unit_blocks, measured_costs
 
 if TYPE_CHECKING:
     from benchmarks.cases.topology_measure import BandStream, Points

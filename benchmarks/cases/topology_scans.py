@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
+from benchmarks.comparing import compare_blocks, compare_one_by_one
 from slidejoin.bench.machine import read_all
 from slidejoin.jit.compiling import kernel
-from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
-from slidejoin.papers.kernels.comparing import compare_blocks, compare_one_by_one
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, MatchEntries, ScannedRows, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.walking import ProbeRanges
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
 
 if TYPE_CHECKING:
@@ -82,22 +83,17 @@ class Scanned:
         return int(self._scan(scan, size)())
 
     def _scan(self, scan: str, size: int) -> Callable[[], int]:
-        keys, ordinals, rows, probes = self._keys, self._ordinals, self.rows, self.probes
-        lo, hi, seen_from, seen_to = self._lo, self._hi, self._seen_from, self._seen_to
-        out, which, room = self._entries, self._which, self._entries.size
+        keys, rows, probes, room = self._keys, self.rows, self.probes, self._entries.size
+        stored = ScannedRows(keys, self._ordinals, 0, rows, size)
+        ranges = ProbeRanges(self._lo, self._hi, self._seen_from, self._seen_to)
+        entries = MatchEntries(self._entries, self._which)
         if scan == SCALAR:
-            return lambda: compare_one_by_one(
-                keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, room, out, which
-            )
+            return lambda: compare_one_by_one(stored, ranges, 0, probes, entries, room)
         if scan == LANES:
-            return lambda: compare_blocks(
-                keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, room, out, which
-            )
+            return lambda: compare_blocks(stored, ranges, 0, probes, entries, room)
         words, frames = np.empty(rows, np.uint32), np.empty((rows // size, FRAME), np.int64)
         narrow_keys(keys, words, frames, 0, rows, size)
-        return lambda: compare_narrowed(
-            words, frames, keys, ordinals, 0, rows, size, lo, hi, seen_from, seen_to, 0, probes, room, out, which
-        )
+        return lambda: compare_narrowed(words, frames, stored, ranges, 0, probes, entries, room)
 
 
 def _best(call: Callable[[], object]) -> float:

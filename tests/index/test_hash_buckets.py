@@ -52,8 +52,8 @@ def test_rows_that_are_seen_stay() -> None:
     index = HashIndex(Hash(), 0, WINDOW, 0)
 
     def all_there() -> None:
-        here = np.arange(index.size) < index._filled[:, None]
-        ordinals = np.sort(index._ordinals.reshape(here.shape)[here])
+        here = np.arange(index.size) < index.windows.filled[:, None]
+        ordinals = np.sort(index.windows.ordinals.reshape(here.shape)[here])
         assert np.isin(np.arange(max(0, index.next - WINDOW), index.next), ordinals).all()
         assert index.count == ordinals.size
 

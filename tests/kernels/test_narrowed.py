@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
-from slidejoin.papers.kernels.comparing import compare_blocks, compare_one_by_one
+from benchmarks.comparing import compare_blocks, compare_one_by_one
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, MatchEntries, ScannedRows, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.walking import ProbeRanges
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -61,11 +62,13 @@ def test_three_ways_find_the_same(
     seen_from, seen_to = np.full(n, min(seen)), np.full(n, max(seen))
     found = []
     for compare, begun in ((compare_one_by_one, ()), (compare_blocks, ()), (compare_narrowed, (words, frames))):
-        entries, which = np.empty(20_000, np.int64), np.empty(20_000, np.int32)
-        total = compare(
-            *begun, ring, ordinals, first, first + rows, SIZE, lo, hi, seen_from, seen_to, 0, n, 20_000, entries, which
+        entries = MatchEntries(np.empty(20_000, np.int64), np.empty(20_000, np.int32))
+        scanned, ranges = (
+            ScannedRows(ring, ordinals, first, first + rows, SIZE),
+            ProbeRanges(lo, hi, seen_from, seen_to),
         )
-        found.append(sorted(zip(which[:total].tolist(), entries[:total].tolist(), strict=True)))
+        total = compare(*begun, scanned, ranges, 0, n, entries, 20_000)
+        found.append(sorted(zip(entries.probes[:total].tolist(), entries.ordinals[:total].tolist(), strict=True)))
     assert found[0] == found[1] == found[2]
     law = [
         (i, 100 + row)
@@ -81,7 +84,8 @@ def test_no_room_is_told() -> None:
     words, frames = np.empty(SIZE, np.uint32), np.zeros((1, FRAME), np.int64)
     narrow_keys(keys, words, frames, 0, SIZE, SIZE)
     nothing, far = np.zeros((1, 1), np.int64), np.full(1, 1 << 40)
-    entries, which = np.empty(100, np.int64), np.empty(100, np.int32)
-    arguments = (keys, np.arange(SIZE), 0, SIZE, SIZE, nothing, nothing, nothing[0], far, 0, 1, 100, entries, which)
+    entries = MatchEntries(np.empty(100, np.int64), np.empty(100, np.int32))
+    stored = ScannedRows(keys, np.arange(SIZE), 0, SIZE, SIZE)
+    arguments = (stored, ProbeRanges(nothing, nothing, nothing[0], far), 0, 1, entries, 100)
     assert compare_narrowed(words, frames, *arguments) == -1
     assert compare_one_by_one(*arguments) == -1

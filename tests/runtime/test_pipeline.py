@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.papers.cell_join.pipeline import AHEAD, Pipeline
+from slidejoin.papers.cell_join.topology import JOBS_AHEAD, Pipeline
 
 
 @given(threads=st.integers(1, 3), workers=st.integers(1, 6), jobs=st.integers(0, 12), by_parts=st.booleans())
@@ -22,7 +22,7 @@ def test_every_part_once(threads: int, workers: int, jobs: int, by_parts: bool) 
 
     pipeline = Pipeline(threads, workers, jobs, work)
     for job in range(jobs):
-        assert all(len(one) <= job + AHEAD for one in done)
+        assert all(len(one) <= job + JOBS_AHEAD for one in done)
         if by_parts:
             got = dict(pipeline.parts(job))
             assert got == {worker: (worker, job) for worker in range(workers)}
@@ -59,7 +59,7 @@ def test_an_error_ends_it(error: BaseException) -> None:
     pipeline.stop()
     before = len(calls)
     sleep(0.01)
-    assert len(calls) == before <= 3 * (2 + AHEAD)
+    assert len(calls) == before <= 3 * (2 + JOBS_AHEAD)
 
 
 def test_stop_waits_for_what_is_under_way() -> None:

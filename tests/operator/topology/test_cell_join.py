@@ -17,12 +17,11 @@ from slidejoin.options import CellJoin, Hash, NestedLoop, ScanCosts
 from slidejoin.papers.cell_join import topology as cell_join
 from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex, DividedList
 from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
-from slidejoin.papers.cell_join.basic_windows.scanned_window import ScannedWindow
 from slidejoin.papers.cell_join.hash_buckets import HashedWindow
 from slidejoin.papers.cell_join.kernels.hash_buckets import NOTHING
-from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
+from slidejoin.papers.cell_join.kernels.narrowed import UNIT_BLOCK
+from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex, ScannedWindow
 from slidejoin.papers.cell_join.topology import WorkerLoad
-from slidejoin.papers.kernels.comparing import UNIT_BLOCK
 from tests.index.chains import asked
 from tests.law.checks import examples
 from tests.narrow import set_limits
@@ -63,11 +62,11 @@ def check(join: sj.StreamJoin) -> None:
 
 def check_buckets(index: HashedWindow) -> None:
     """Assert equation 2 for the basic windows of each bucket, which are linked both ways."""
-    for windows, *starts in index._heads.reshape(-1, 1 + index.workers).tolist():
+    for windows, *starts in index.windows.heads.reshape(-1, 1 + index.workers).tolist():
         listed = [starts[0]] if windows else []
         while len(listed) < windows:
-            listed.append(int(index._older[listed[-1]]))
-            assert index._newer[listed[-1]] == listed[-2]
+            listed.append(int(index.windows.older[listed[-1]]))
+            assert index.windows.newer[listed[-1]] == listed[-2]
         each, more = divmod(windows, index.workers)
         begins = np.cumsum([0, *(each + (worker < more) for worker in range(index.workers))]).tolist()
         assert starts == [listed[one] if one < two else NOTHING for one, two in itertools.pairwise(begins)]

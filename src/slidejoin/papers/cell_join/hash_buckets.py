@@ -20,6 +20,7 @@ import numpy as np
 from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex
 from slidejoin.papers.cell_join.kernels.hash_buckets import (
     NOTHING,
+    LinkedWindows,
     divide_buckets,
     find_in_buckets,
     free_windows,
@@ -27,7 +28,7 @@ from slidejoin.papers.cell_join.kernels.hash_buckets import (
 )
 from slidejoin.papers.cell_join.options import Hash
 from slidejoin.papers.matches import MatchesByPosition
-from slidejoin.papers.structure import Structure
+from slidejoin.papers.structure import Structure, walk_groups, words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,28 +69,28 @@ class HashIndex(Structure):
         # The newest and the oldest basic window of a bucket are partly full; expired rows stay for up to a window.
         self._buckets, heads = buckets, np.full((buckets, 1 + self.workers), NOTHING, np.int32)
         heads[:, 0] = 0
-        self._heads = heads.reshape(-1)
-        self._keys, self._ordinals = (np.zeros(0, np.int64) for _ in range(2))
-        self._filled, self._older, self._newer, self._free = (np.zeros(0, np.int32) for _ in range(4))
+        none, empty = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        self.windows = LinkedWindows(
+            heads.reshape(-1), none, none, empty, empty, empty, empty, np.zeros(1, np.int64), self.workers, self.size
+        )
         self._swept, self._owed = 0, 0.0  # the bucket to be looked at next, and how many are due
-        self._state = np.zeros(1, np.int64)  # how many basic windows are free, by the beginning of `_free`
         self._more_windows(2 * rows // self.size + min(buckets, rows))
+
+    def _set(self, windows: LinkedWindows) -> None:
+        self.windows, self._words = windows, words_of(windows)
 
     def _more_windows(self, more: int) -> None:
         """Add empty basic windows."""
-        before, size = self._filled.size, self.size
-        self._keys, self._ordinals = (
-            np.concatenate([column, np.zeros(more * size, np.int64)]) for column in (self._keys, self._ordinals)
+        old, none = self.windows, np.zeros(more, np.int32)
+        before, known = old.filled.size, int(old.known_free[0])
+        keys, ordinals = (
+            np.concatenate([column, np.zeros(more * self.size, np.int64)]) for column in (old.keys, old.ordinals)
         )
-        self._filled, self._older, self._newer = (
-            np.concatenate([column, np.zeros(more, np.int32)]) for column in (self._filled, self._older, self._newer)
-        )
-        free = np.empty(before + more, np.int32)
-        known = int(self._state[0])
-        free[:known] = self._free[:known]
-        free[known : known + more] = np.arange(before + more - 1, before - 1, -1)
-        self._free = free
-        self._state[0] = known + more
+        filled, older, newer = (np.concatenate([column, none]) for column in (old.filled, old.older, old.newer))
+        fresh = np.arange(before + more - 1, before - 1, -1, dtype=np.int32)
+        free = np.concatenate([old.free[:known], fresh, np.zeros(before - known, np.int32)])
+        old.known_free[0] = known + more
+        self._set(old._replace(keys=keys, ordinals=ordinals, filled=filled, older=older, newer=newer, free=free))
 
     def insert_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Put each row into its bucket; make room where basic windows run out."""
@@ -99,13 +100,10 @@ class HashIndex(Structure):
         self._take_back(keys.size, live)
         done = 0
         while True:
-            done = insert_into_buckets(
-                self._heads, self.workers, self._keys, self._ordinals, self._filled, self._older, self._newer,
-                self._free, self._state, self.size, keys, ordinals, done,
-            )  # fmt: skip
+            done = insert_into_buckets(self._words, keys, ordinals, done)
             if done == keys.size:
                 return
-            self._more_windows(max(self._filled.size // 2, 16))
+            self._more_windows(max(self.windows.filled.size // 2, 16))
 
     def _take_back(self, rows: int, live: int) -> None:
         """Check a share of the buckets for that many new rows: each bucket once a window."""
@@ -115,17 +113,14 @@ class HashIndex(Structure):
         self._owed = min(self._owed + rows * buckets / live, buckets)
         while self._owed >= 1:
             last = min(self._swept + int(self._owed), buckets)
-            free_windows(
-                self._heads, self.workers, self._ordinals, self._filled, self._older, self._newer, self._free,
-                self._state, self.size, self.floor, self._swept, last,
-            )  # fmt: skip
+            free_windows(self._words, self.floor, self._swept, last)
             self._owed -= last - self._swept
             self._swept = last % buckets
 
     def _spread(self, rows: int) -> None:
         """Make more buckets and move the rows into these."""
-        here = np.arange(self.size) < self._filled[:, None]
-        keys, ordinals = self._keys.reshape(here.shape)[here], self._ordinals.reshape(here.shape)[here]
+        here = np.arange(self.size) < self.windows.filled[:, None]
+        keys, ordinals = (column.reshape(here.shape)[here] for column in (self.windows.keys, self.windows.ordinals))
         seen = np.flatnonzero(ordinals >= self.floor)
         at = np.full(self.next - self.floor, NOTHING)
         at[ordinals[seen] - self.floor] = seen  # sorted by ordinal: each has a place of its own
@@ -136,7 +131,7 @@ class HashIndex(Structure):
     @property
     def count(self) -> int:
         """Stored rows, including expired ones whose basic window has not expired."""
-        return int(self._filled.sum())
+        return int(self.windows.filled.sum())
 
     def leave(self, ordinal: int) -> None:
         """Do nothing: basic windows whose rows have expired are freed as rows are inserted, see `_take_back`."""
@@ -151,20 +146,14 @@ class HashIndex(Structure):
         self, worker: int, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Read the basic windows that a worker has of the bucket of each probe's key, see `Structure.walk`."""
-        result = np.empty(2, np.int64)
-        find_in_buckets(
-            self._heads, self.workers, worker, self._keys, self._ordinals, self._filled, self._older, self.size,
-            probes.lo, probes.hi, probes.seen_from, probes.seen_to, begin, end, counts, ordinals, result,
-        )  # fmt: skip
-        return int(result[0]), int(result[1])
+        ranges, matches = walk_groups(probes, begin, counts, ordinals)
+        find_in_buckets(self._words, worker, ranges, begin, end, matches)
+        return int(matches.done[0]), int(matches.done[1])
 
     @property
     def held_bytes(self) -> int:
         """Bytes of buckets and basic windows."""
-        arrays = (
-            self._heads, self._keys, self._ordinals, self._filled, self._older, self._newer, self._free
-        )  # fmt: skip
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.windows[:7])
 
     def held_growth(self, rows: int) -> int:
         """Return the bytes of new buckets, or of more basic windows; at worst each row is the first of one."""
@@ -173,9 +162,9 @@ class HashIndex(Structure):
             made = self.made_for(live)
             buckets = max(made // ROWS_A_BUCKET, 16)
             return 4 * (1 + self.workers) * buckets + ((2 * made // self.size + buckets) * 3 // 2 + 16) * window
-        if rows <= int(self._state[0]):
+        if rows <= int(self.windows.known_free[0]):
             return 0
-        return (self._filled.size // 2 + 4 * rows + 16) * window
+        return (self.windows.filled.size // 2 + 4 * rows + 16) * window
 
 
 PROBED = 40.0
@@ -205,10 +194,11 @@ class HashedWindow(DividedIndex, HashIndex):
         """Divide each bucket among another number of workers; pointers are shifted as basic windows come and leave."""
         if workers is None or workers == self.workers:
             return
-        start, before, earlier = perf_counter(), self._heads, self.workers
+        start, before, earlier = perf_counter(), self.windows.heads, self.workers
         self.workers = workers
-        self._heads = np.empty(self._buckets * (1 + workers), np.int32)
-        divide_buckets(before, earlier, self._older, self._heads, workers)
+        heads = np.empty(self._buckets * (1 + workers), np.int32)
+        divide_buckets(before, earlier, self.windows.older, heads, workers)
+        self._set(self.windows._replace(heads=heads, workers=workers))
         self.shifting += perf_counter() - start
 
     def ask(self, worker: int, batch: ProbeBatch, request: Request) -> BatchMatches:  # noqa: ARG002 - see DividedIndex

@@ -12,27 +12,47 @@ since keys are contiguous. What remains of the model of section 6 is its shape: 
 each, and large ones are bounded by the L1 cache, in the role of the paper's local store: a batch reads a basic window
 from memory once, and from that cache for each of its probes. The paper divides the window among the processors; here
 the probes are divided among the threads, which is option (b) of its section 3.1.
+
+For the topology cell_join workers scan basic windows of their own, see `ScannedWindow`, whose size follows from the
+paper's cost model with constants measured on this machine.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from math import sqrt
+from time import perf_counter
 from typing import TYPE_CHECKING
 
+import numba
 import numpy as np
 
-from slidejoin.papers.cell_join.kernels.narrowed import FRAME, compare_narrowed, narrow_keys
-from slidejoin.papers.cell_join.options import NestedLoop
-from slidejoin.papers.kernels.comparing import UNIT_BLOCK, group_matches
+from slidejoin.jit.interpreted import INTERPRETER
+from slidejoin.papers.cell_join.basic_windows.divided import DividedList
+from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
+from slidejoin.papers.cell_join.kernels.narrowed import (
+    FRAME,
+    UNIT_BLOCK,
+    MatchEntries,
+    ScannedRows,
+    compare_narrowed,
+    narrow_keys,
+)
+from slidejoin.papers.cell_join.options import NestedLoop, ScanCosts
+from slidejoin.papers.kernels.walking import ProbeRanges, group_matches
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
+from slidejoin.papers.matches import MatchesByPosition
 from slidejoin.papers.structure import Structure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.index.probe import Probes
+    from slidejoin.index.answer import BatchMatches
+    from slidejoin.index.ordinal_ring import OrdinalRing
+    from slidejoin.index.probe import ProbeBatch, Probes
+    from slidejoin.index.protocol import Request
 
-__all__ = ["NestedLoopIndex", "best_basic_window"]
+__all__ = ["NestedLoopIndex", "ScannedWindow", "best_basic_window", "best_unit_blocks", "measured_costs"]
 
 START_COST = 180.0
 """Nanoseconds that a basic window costs a batch of 64 probes whatever its size, the model's alpha: measured, 2.8 for
@@ -145,17 +165,15 @@ class NestedLoopIndex(Structure):
         ordinals: NDArray[np.int64],
     ) -> tuple[int, int]:
         """Do so with the basic windows of rows oldest…newest-1 alone; the first is at the beginning of one."""
-        room = ordinals.size
-        entries, which, total = np.empty(room, np.int64), np.empty(room, np.int32), 0
-        done, batch = begin, self._batch
+        room, total, done, batch = ordinals.size, 0, begin, self._batch
+        entries = MatchEntries(np.empty(room, np.int64), np.empty(room, np.int32))
+        rows = ScannedRows(self._keys, self._ordinals, oldest, newest, self.size)
+        ranges = ProbeRanges(probes.lo, probes.hi, probes.seen_from, probes.seen_to)
         while done < end:
             last = min(done + batch, end)
-            matches = compare_narrowed(
-                self._words, self._frames, self._keys, self._ordinals, oldest, newest, self.size, probes.lo, probes.hi,
-                probes.seen_from, probes.seen_to, done, last, room - total, entries, which,
-            )  # fmt: skip
+            matches = compare_narrowed(self._words, self._frames, rows, ranges, done, last, entries, room - total)
             if matches >= 0:
-                group_matches(entries, which, matches, done, last, counts, ordinals, total)
+                group_matches(*entries, matches, done, last, counts, ordinals, at=total)
                 done, total = last, total + matches
             elif last - done > 1:
                 batch = (last - done) // 2
@@ -174,3 +192,161 @@ class NestedLoopIndex(Structure):
             return 0
         size, places = self._layout(self.made_for(self.count + rows))
         return places * ROW_BYTES + places // size * FRAME * KEY_BYTES
+
+
+class ScannedWindow(DividedList, NestedLoopIndex):
+    """The index of one side's window, see `DividedIndex` and `NestedLoopIndex`.
+
+    Parameters
+    ----------
+    options : NestedLoop
+    dims : int
+        Further dimensions of each row.
+    rows : int or None
+        Rows that the window holds; None for a time window.
+    first : int
+        Ordinal of the first row to come.
+    workers : int
+    costs : ScanCosts or None
+        What the size of basic windows follows from, where `options` has none; None to measure it.
+    """
+
+    def __init__(
+        self, options: NestedLoop, dims: int, rows: int | None, first: int, workers: int, costs: ScanCosts | None
+    ) -> None:
+        self.pointers = Pointers(workers)
+        self._costs = costs
+        super().__init__(options, dims, rows, first)
+
+    def _layout(self, rows: int) -> tuple[int, int]:
+        """Return how many rows a basic window has in a window of so many, and how many places there are."""
+        blocks = self._blocks or best_unit_blocks(rows, self.pointers.workers, self._costs)
+        size = -(-blocks * UNIT_BLOCK // WORDS_AT_ONCE) * WORDS_AT_ONCE
+        return size, (-(-rows // size) + 2) * size
+
+    @property
+    def basic_windows(self) -> int:
+        """How many basic windows there are now; the newest may have few rows."""
+        return -(-self.count // self.size)
+
+    def ask(self, worker: int, batch: ProbeBatch, request: Request) -> BatchMatches:  # noqa: ARG002 - see DividedIndex
+        """Compare a batch with the basic windows of one worker, see `DividedIndex`."""
+        numbers = self.pointers.of(worker)
+        oldest = self._begin + (numbers.start - self.pointers.first) * self.size
+        newest = min(oldest + len(numbers) * self.size, self._end)
+        return MatchesByPosition(_Stretch(self, oldest, newest), batch.probes.seeing_from(self.floor))
+
+    def nanoseconds(self, probes: int) -> float:
+        """Estimate how long so many probes take all workers together."""
+        return NANOSECONDS * probes * self.count
+
+    def explain(self) -> str | None:
+        """Return how large basic windows are and why, and who has how many, in words."""
+        self.divide()
+        pointers, blocks = self.pointers, self.size // UNIT_BLOCK
+        because = "as set" if self._blocks else "by the cost model"
+        return (
+            f"basic windows: {pointers.windows:,} of {blocks:,} unit blocks ({because}), "
+            f"{', '.join(map(str, pointers.counts))} for each worker"
+        )
+
+
+NANOSECONDS = 0.025
+"""Of one comparison in a scan, measured: see benchmarks/notes/2026-11-scans.md."""
+
+
+class _Stretch:
+    """The basic windows of one worker, see `slidejoin.papers.matches.Walked`."""
+
+    __slots__ = ("_index", "_newest", "_oldest")
+
+    def __init__(self, index: ScannedWindow, oldest: int, newest: int) -> None:
+        self._index, self._oldest, self._newest = index, oldest, newest
+
+    def walk(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Compare the probes with its basic windows, see `slidejoin.papers.structure.Structure.walk`."""
+        return self._index.walk_rows(self._oldest, self._newest, probes, begin, end, counts, ordinals)
+
+    @property
+    def stored(self) -> OrdinalRing:
+        """The further dimensions."""
+        return self._index.stored
+
+
+WORD_BYTES = 4
+"""The paper's s(A): what a comparison reads of each key."""
+
+SMALLEST_SHARED, LARGEST_SHARED = 32, 1 << 13
+"""Unit blocks of a basic window: words of 1 KiB to 256 KiB, a quarter of the L2 cache."""
+
+EVEN = 4
+"""Basic windows that each worker has at least, so that their loads differ by a quarter at most."""
+
+TYPICAL = ScanCosts(issue=25.0, move=0.035, begin=60.0, compare=0.005)
+"""Where nothing can be measured: with kernels that are not compiled."""
+
+PROBES, NEAR, FAR, MANY, TURNS = 8, 1 << 14, 1 << 21, 1 << 11, 5
+"""A batch of probes; rows whose words are in the L1 cache, and beyond the L2 cache; and a large basic window's rows."""
+
+
+def best_unit_blocks(rows: int, workers: int, costs: ScanCosts | None = None) -> int:
+    """Return how many unit blocks a basic window best has in a window of so many rows: section 6, equation 4.
+
+    ``sqrt((alpha_m + alpha_n) / beta_m * lambda * w / (b * b * s))`` to the next power of two, but so few that each
+    worker has several basic windows.
+
+    Parameters
+    ----------
+    rows : int
+        The paper's lambda * w.
+    workers : int
+    costs : ScanCosts, optional
+        Default: measured once a process, which takes some 20 ms.
+
+    Examples
+    --------
+    >>> costs = ScanCosts(issue=20.0, move=0.04, begin=60.0, compare=0.005)
+    >>> [best_unit_blocks(1 << power, 2, costs) for power in (10, 14, 20, 24)]
+    [32, 256, 4096, 8192]
+    """
+    used = measured_costs() if costs is None else costs
+    best = sqrt((used.issue + used.begin) / used.move * rows / (UNIT_BLOCK * UNIT_BLOCK * WORD_BYTES))
+    blocks = 1 << max(int(best) - 1, 0).bit_length()
+    even = rows // (EVEN * workers * UNIT_BLOCK)
+    return min(max(min(blocks, 1 << max(even.bit_length() - 1, 0)), SMALLEST_SHARED), LARGEST_SHARED)
+
+
+def measured_costs() -> ScanCosts:
+    """Return the constants of this machine, measured by the first call of the process."""
+    return TYPICAL if numba.config.DISABLE_JIT or INTERPRETER.awaits(compare_narrowed) else _measured()
+
+
+@cache
+def _measured() -> ScanCosts:
+    small = SMALLEST_SHARED * UNIT_BLOCK
+    near_small, near_large = _seconds(NEAR, small, PROBES), _seconds(NEAR, NEAR, PROBES)
+    far_small, far_large = _seconds(FAR, small, 1), _seconds(FAR, MANY, 1)
+    near_more, far_more = NEAR // small - 1, FAR // small - FAR // MANY
+    begin = max((near_small - near_large) / near_more * 1e9, 1.0)
+    issue = max((far_small - far_large) / far_more * 1e9 - begin / PROBES, 0.0)
+    compare = near_large / (NEAR * WORD_BYTES) * 1e9
+    move = max(far_large / (FAR * WORD_BYTES) * 1e9, compare / PROBES)
+    return ScanCosts(issue=issue, move=move, begin=begin, compare=compare)
+
+
+def _seconds(rows: int, size: int, probes: int) -> float:
+    """Return how long a batch of so many probes takes in a window of that size, in basic windows of `size` rows."""
+    keys = np.arange(rows) * 0x9E3779B1 & ((1 << 31) - 1)
+    words, frames, ordinals = np.empty(rows, np.uint32), np.empty((rows // size, FRAME), np.int64), np.arange(rows)
+    narrow_keys(keys, words, frames, 0, rows, size)
+    bounds = np.arange(probes, dtype=np.int64).reshape(1, -1) * (1 << 20) + 7
+    stored = ScannedRows(keys, ordinals, 0, rows, size)
+    ranges = ProbeRanges(bounds, bounds, np.zeros(probes, np.int64), np.full(probes, rows))
+    entries, best = MatchEntries(np.empty(1 << 14, np.int64), np.empty(1 << 14, np.int32)), float("inf")
+    for _ in range(TURNS):
+        start = perf_counter()
+        compare_narrowed(words, frames, stored, ranges, 0, probes, entries, 1 << 14)
+        best = min(best, perf_counter() - start)
+    return best

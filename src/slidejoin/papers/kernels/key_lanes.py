@@ -43,8 +43,8 @@ def _mask(builder: Any, bits: Any) -> Any:  # noqa: ANN401
 @intrinsic
 def _keys_below(_typing: Any, keys: Any, place: Any, key: Any) -> Any:  # noqa: ANN401, ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        found = _loaded(context, builder, signature.args[0], args[0], args[1])
-        return _mask(builder, builder.icmp_signed("<", found, _splat(builder, args[2], LANES)))
+        loaded = _loaded(context, builder, signature.args[0], args[0], args[1])
+        return _mask(builder, builder.icmp_signed("<", loaded, _splat(builder, args[2], LANES)))
 
     return types.int64(keys, types.int64, types.int64), generate
 
@@ -52,9 +52,9 @@ def _keys_below(_typing: Any, keys: Any, place: Any, key: Any) -> Any:  # noqa: 
 @intrinsic
 def _keys_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        found = _loaded(context, builder, signature.args[0], args[0], args[1])
+        loaded = _loaded(context, builder, signature.args[0], args[0], args[1])
         # One comparison instead of two: values below the range wrap around to above it.
-        apart = builder.sub(found, _splat(builder, args[2], LANES))
+        apart = builder.sub(loaded, _splat(builder, args[2], LANES))
         return _mask(builder, builder.icmp_unsigned("<=", apart, _splat(builder, builder.sub(args[3], args[2]), LANES)))
 
     return types.int64(keys, types.int64, types.int64, types.int64), generate
@@ -63,10 +63,10 @@ def _keys_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> An
 @intrinsic
 def _key_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any:  # noqa: ANN401, ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        found = builder.load(
+        loaded = builder.load(
             builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
         )
-        return builder.icmp_unsigned("<=", builder.sub(found, args[2]), builder.sub(args[3], args[2]))
+        return builder.icmp_unsigned("<=", builder.sub(loaded, args[2]), builder.sub(args[3], args[2]))
 
     return types.boolean(keys, types.int64, types.int64, types.int64), generate
 
@@ -77,8 +77,8 @@ def _any_inside(_typing: Any, keys: Any, place: Any, low: Any, high: Any) -> Any
         low, span, hit = _splat(builder, args[2], EIGHT), _splat(builder, builder.sub(args[3], args[2]), EIGHT), None
         for first in range(0, ALL_LANES, 8):
             place = builder.add(args[1], WIDE(first))
-            found = builder.load(_pointer(context, builder, signature.args[0], args[0], place, EIGHT), align=8)
-            inside = builder.icmp_unsigned("<=", builder.sub(found, low), span)
+            loaded = builder.load(_pointer(context, builder, signature.args[0], args[0], place, EIGHT), align=8)
+            inside = builder.icmp_unsigned("<=", builder.sub(loaded, low), span)
             hit = inside if hit is None else builder.or_(hit, inside)
         none = ir.Constant(ir.IntType(8), 0)
         return builder.icmp_unsigned("!=", builder.bitcast(hit, ir.IntType(8)), none)

@@ -36,9 +36,9 @@ WORD, WIDE = ir.IntType(32), ir.IntType(64)
 SIXTEEN, LANES = ir.VectorType(WORD, 16), ir.VectorType(WORD, WORD_LANES)
 
 
-def _inside(builder: Any, found: Any, low: Any, span: Any) -> Any:  # noqa: ANN401
+def _inside(builder: Any, loaded: Any, low: Any, span: Any) -> Any:  # noqa: ANN401
     # One comparison instead of two: words below the range wrap around to above it.
-    return builder.icmp_unsigned("<=", builder.sub(found, low), span)
+    return builder.icmp_unsigned("<=", builder.sub(loaded, low), span)
 
 
 def _some(builder: Any, hits: Any) -> Any:  # noqa: ANN401
@@ -48,8 +48,8 @@ def _some(builder: Any, hits: Any) -> Any:  # noqa: ANN401
 @intrinsic
 def _words_inside(_typing: Any, words: Any, place: Any, low: Any, span: Any) -> Any:  # noqa: ANN401, ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-        found = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], LANES), align=4)
-        hits = _inside(builder, found, _splat(builder, args[2], LANES), _splat(builder, args[3], LANES))
+        loaded = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], LANES), align=4)
+        hits = _inside(builder, loaded, _splat(builder, args[2], LANES), _splat(builder, args[3], LANES))
         return builder.zext(builder.bitcast(hits, WORD), WIDE)
 
     return types.int64(words, types.int64, types.uint32, types.uint32), generate
@@ -61,8 +61,8 @@ def _any_word(_typing: Any, words: Any, place: Any, low: Any, span: Any) -> Any:
         low, span, hit = _splat(builder, args[2], SIXTEEN), _splat(builder, args[3], SIXTEEN), None
         for first in range(0, WORDS_AT_ONCE, 16):
             place = builder.add(args[1], WIDE(first))
-            found = builder.load(_pointer(context, builder, signature.args[0], args[0], place, SIXTEEN), align=4)
-            inside = _inside(builder, found, low, span)
+            loaded = builder.load(_pointer(context, builder, signature.args[0], args[0], place, SIXTEEN), align=4)
+            inside = _inside(builder, loaded, low, span)
             hit = inside if hit is None else builder.or_(hit, inside)
         return _some(builder, hit)
 
@@ -80,9 +80,9 @@ def _any_word_in_ranges(_typing: Any, words: Any, place: Any, lows: Any, spans: 
         hits: list[Any] = [None] * RANGES
         for first in range(0, WORDS_AT_ONCE, 16):
             place = builder.add(args[1], WIDE(first))
-            found = builder.load(_pointer(context, builder, signature.args[0], args[0], place, SIXTEEN), align=4)
+            loaded = builder.load(_pointer(context, builder, signature.args[0], args[0], place, SIXTEEN), align=4)
             for number, (low, span) in enumerate(zip(lows, spans, strict=True)):
-                inside = _inside(builder, found, low, span)
+                inside = _inside(builder, loaded, low, span)
                 hits[number] = inside if hits[number] is None else builder.or_(hits[number], inside)
         return _some(builder, reduce(builder.or_, hits))
 
@@ -91,13 +91,13 @@ def _any_word_in_ranges(_typing: Any, words: Any, place: Any, lows: Any, spans: 
 
 
 def _plain_inside(words: NDArray[np.uint32], place: int, low: int, span: int) -> int:
-    found = words[int(place) : int(place) + WORD_LANES].tolist()
-    return sum(1 << lane for lane, word in enumerate(found) if 0 <= word - int(low) <= int(span))
+    loaded = words[int(place) : int(place) + WORD_LANES].tolist()
+    return sum(1 << lane for lane, word in enumerate(loaded) if 0 <= word - int(low) <= int(span))
 
 
 def _plain_any(words: NDArray[np.uint32], place: int, low: int, span: int) -> bool:
-    found = words[int(place) : int(place) + WORDS_AT_ONCE].astype("int64") - int(low)
-    return bool(((found >= 0) & (found <= int(span))).any())
+    loaded = words[int(place) : int(place) + WORDS_AT_ONCE].astype("int64") - int(low)
+    return bool(((loaded >= 0) & (loaded <= int(span))).any())
 
 
 def _plain_any_in_ranges(words: NDArray[np.uint32], place: int, lows: tuple[int, ...], spans: tuple[int, ...]) -> bool:

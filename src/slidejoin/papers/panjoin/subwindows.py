@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.jit.vectors.sorting import sorted_order
-from slidejoin.papers.kernels.comparing import group_matches
+from slidejoin.papers.kernels.walking import group_matches
 from slidejoin.papers.panjoin.kernels.llat import scan_partitions
 from slidejoin.papers.structure import AT_FIRST, Structure
 from slidejoin.runtime.array_pool import ArrayPool

@@ -8,24 +8,73 @@ the newest ones. As in a list that is not hashed, the first ``windows % workers`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from slidejoin.index.cells.kernels.buckets import GOLDEN, bucket_of
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
+from slidejoin.jit.compiling import I32, I64, OUT_I32, U64, inlined, kernel, prefetch
+from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
+from slidejoin.jit.vectors.memory import i32_at
+from slidejoin.papers.kernels.walking import MATCHES, RANGES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NOTHING", "divide_buckets", "find_in_buckets", "free_windows", "insert_into_buckets"]
+    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+
+__all__ = ["NOTHING", "LinkedWindows", "divide_buckets", "find_in_buckets", "free_windows", "insert_into_buckets"]
 
 NOTHING = -1
 """Stands for no basic window."""
 
 AHEAD = 8
 """Prefetch distance, in probes, of a basic window, and at twice that of its number: the paper's second buffer."""
+
+
+class LinkedWindows(NamedTuple):
+    """The basic windows of all buckets.
+
+    Basic window w has ``filled[w]`` rows in places ``w * size`` and on of `keys` and `ordinals` int64; ``older[w]``
+    comes behind it and ``newer[w]`` before it, int32, where there is one. The empty ones are ``free[: known_free[0]]``.
+    `heads` (buckets * (1 + workers),) int32.
+    """
+
+    heads: NDArray[np.int32]
+    keys: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
+    filled: NDArray[np.int32]
+    older: NDArray[np.int32]
+    newer: NDArray[np.int32]
+    free: NDArray[np.int32]
+    known_free: NDArray[np.int64]
+    workers: int
+    size: int
+
+
+LINKED_WINDOWS = record([*((name, ARRAY) for name in LinkedWindows._fields[:-2]), "workers", "rows"])
+"""The words that kernels take of them."""
+
+_lines = records_in(LINKED_WINDOWS)
+
+
+@inlined
+def _windows_in(words: Any) -> Any:  # noqa: ANN401
+    """Return the basic windows of which there are words."""
+    line = _lines(words)[0]
+    return LinkedWindows(
+        i32_at(line.heads.address, line.heads.length),
+        i64_in(line.keys),
+        i64_in(line.ordinals),
+        i32_at(line.filled.address, line.filled.length),
+        i32_at(line.older.address, line.older.length),
+        i32_at(line.newer.address, line.newer.length),
+        i32_at(line.free.address, line.free.length),
+        i64_in(line.known_free),
+        line.workers,
+        line.rows,
+    )
 
 
 @inlined
@@ -56,32 +105,17 @@ def _window_left(heads: Any, head: Any, workers: Any, newer: Any) -> None:  # no
     heads[U64(head)] = windows - 1
 
 
-@kernel(
-    OUT_I32, types.int64, OUT_I64, OUT_I64, OUT_I32, OUT_I32, OUT_I32, I32, OUT_I64, types.int64, I64, I64, types.int64,
-    returns=types.int64,
-)  # fmt: skip
+@kernel(I64, I64, I64, types.int64, returns=types.int64)
 def insert_into_buckets(
-    heads: NDArray[np.int32],
-    workers: int,
-    keys: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    filled: NDArray[np.int32],
-    older: NDArray[np.int32],
-    newer: NDArray[np.int32],
-    free: NDArray[np.int32],
-    state: NDArray[np.int64],
-    size: int,
-    new_keys: NDArray[np.int64],
-    new_ordinals: NDArray[np.int64],
-    start: int,
+    words: NDArray[np.int64], new_keys: NDArray[np.int64], new_ordinals: NDArray[np.int64], start: int
 ) -> int:
     """Put the rows from `start` on into the newest basic window of their bucket.
 
-    Basic window w has ``filled[w]`` rows in places ``w * size`` and on of `keys` and `ordinals` int64; ``older[w]``
-    comes behind it and ``newer[w]`` before it, int32, where there is one. ``free[: state[0]]`` are the empty ones.
-    Returns the first row for which there was none, or the number of rows. O(n), and O(workers) for each new basic
-    window.
+    `words` are those of the basic windows. Returns the first row for which there was none, or the number of rows. O(n),
+    and O(workers) for each new basic window.
     """
+    own = _windows_in(words)
+    heads, filled, older, newer, size, workers = own.heads, own.filled, own.older, own.newer, own.size, own.workers
     n, width = new_keys.size, workers + 1
     buckets = heads.size // width
     for row in range(start, n):
@@ -90,10 +124,10 @@ def insert_into_buckets(
         head = np.int64(bucket_of(new_keys[U64(row)], buckets, GOLDEN)) * width
         window = np.int64(heads[U64(head + 1)])
         if window == NOTHING or filled[U64(window)] == size:
-            if state[0] == 0:
+            if own.known_free[0] == 0:
                 return row
-            state[0] -= 1
-            fresh = np.int64(free[U64(state[0])])
+            own.known_free[0] -= 1
+            fresh = np.int64(own.free[U64(own.known_free[0])])
             older[U64(fresh)] = window
             if window != NOTHING:
                 newer[U64(window)] = fresh
@@ -101,34 +135,27 @@ def insert_into_buckets(
             _window_came(heads, head, workers, newer, fresh)
             window = fresh
         at = window * size + filled[U64(window)]
-        keys[U64(at)] = new_keys[U64(row)]
-        ordinals[U64(at)] = new_ordinals[U64(row)]
+        own.keys[U64(at)] = new_keys[U64(row)]
+        own.ordinals[U64(at)] = new_ordinals[U64(row)]
         filled[U64(window)] += 1
     return n
 
 
-@kernel(
-    OUT_I32, types.int64, I64, OUT_I32, I32, I32, OUT_I32, OUT_I64, types.int64, types.int64, types.int64, types.int64
-)  # fmt: skip
-def free_windows(
-    heads: NDArray[np.int32],
-    workers: int,
-    ordinals: NDArray[np.int64],
-    filled: NDArray[np.int32],
-    older: NDArray[np.int32],
-    newer: NDArray[np.int32],
-    free: NDArray[np.int32],
-    state: NDArray[np.int64],
-    size: int,
-    floor: int,
-    first: int,
-    last: int,
-) -> None:
+@kernel(I64, types.int64, types.int64, types.int64)
+def free_windows(words: NDArray[np.int64], floor: int, first: int, last: int) -> None:
     """Free the basic windows of buckets first…last-1 whose rows have ordinals below `floor`.
 
-    The others as in `insert_into_buckets`. O(last - first + their basic windows), and O(workers) for each that is
-    freed.
+    O(last - first + their basic windows), and O(workers) for each that is freed.
     """
+    own = _windows_in(words)
+    heads, ordinals, filled, older, size, workers = (
+        own.heads,
+        own.ordinals,
+        own.filled,
+        own.older,
+        own.size,
+        own.workers,
+    )
     width = workers + 1
     for bucket in range(first, last):
         soon = np.int64(heads[U64(min(bucket + AHEAD, last - 1) * width + 1)])
@@ -143,9 +170,9 @@ def free_windows(
             window = np.int64(older[U64(window)])
             left -= 1
         for _ in range(left):
-            _window_left(heads, head, workers, newer)
-            free[U64(state[0])] = window
-            state[0] += 1
+            _window_left(heads, head, workers, own.newer)
+            own.free[U64(own.known_free[0])] = window
+            own.known_free[0] += 1
             filled[U64(window)] = 0
             window = np.int64(older[U64(window)])
 
@@ -156,7 +183,7 @@ def divide_buckets(
 ) -> None:
     """Write the heads of buckets that are divided among another number of workers than before, `earlier`.
 
-    Both (buckets * (1 + workers),) int32; `older` as in `insert_into_buckets`. O(buckets * workers + basic windows).
+    Both (buckets * (1 + workers),) int32; `older` as of `LinkedWindows`. O(buckets * workers + basic windows).
     """
     for bucket in range(before.size // (earlier + 1)):
         window = np.int64(before[U64(bucket * (earlier + 1) + 1)])
@@ -172,72 +199,54 @@ def divide_buckets(
 
 @inlined
 def _read_bucket(
+    own: Any,  # noqa: ANN401
     window: Any,  # noqa: ANN401 - int64, as are all others that are no arrays
     windows: Any,  # noqa: ANN401
-    keys: Any,  # noqa: ANN401
-    ordinals: Any,  # noqa: ANN401
-    filled: Any,  # noqa: ANN401
-    older: Any,  # noqa: ANN401
-    size: Any,  # noqa: ANN401
     low: Any,  # noqa: ANN401
     high: Any,  # noqa: ANN401
-    low_seen: Any,  # noqa: ANN401
-    high_seen: Any,  # noqa: ANN401
-    found: Any,  # noqa: ANN401
+    seen: Any,  # noqa: ANN401
+    into: Any,  # noqa: ANN401
     total: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Write the rows of a basic window and so many behind it with keys low…high that are seen.
 
     Returns the new total, -1 for no room.
     """
+    keys, ordinals, size = own.keys, own.ordinals, own.size
+    low_seen, high_seen = seen
     while windows:
-        base, rows = window * size, filled[U64(window)]
+        base, rows = window * size, own.filled[U64(window)]
         if windows > 1:
             # The paper's second buffer: the next one is on its way while this one is compared.
-            following = np.int64(older[U64(window)])
+            following = np.int64(own.older[U64(window)])
             prefetch(keys, following * size)
             prefetch(ordinals, following * size)
         if ordinals[U64(base + rows - 1)] < low_seen:
             break
-        if total + rows > found.size:
+        if total + rows > into.size:
             total = np.int64(-1)
             break
         for place in range(base, base + rows):
             key, ordinal = keys[U64(place)], ordinals[U64(place)]
-            found[U64(total)] = ordinal  # kept, or overwritten by the next
+            into[U64(total)] = ordinal  # stays, or is overwritten by the next
             total += (low <= key) & (key <= high) & (low_seen <= ordinal) & (ordinal < high_seen)
-        window = np.int64(older[U64(window)])
+        window = np.int64(own.older[U64(window)])
         windows -= 1
     return total
 
 
-@kernel(
-    I32, types.int64, types.int64, I64, I64, I32, I32, types.int64, I64_2D, I64_2D, I64, I64, types.int64, types.int64,
-    OUT_I64, OUT_I64, OUT_I64,
-)  # fmt: skip
+@kernel(I64, types.int64, RANGES, types.int64, types.int64, MATCHES)
 def find_in_buckets(
-    heads: NDArray[np.int32],
-    workers: int,
-    worker: int,
-    keys: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    filled: NDArray[np.int32],
-    older: NDArray[np.int32],
-    size: int,
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    seen_from: NDArray[np.int64],
-    seen_to: NDArray[np.int64],
-    begin: int,
-    end: int,
-    counts: NDArray[np.int64],
-    found: NDArray[np.int64],
-    result: NDArray[np.int64],
+    words: NDArray[np.int64], worker: int, ranges: ProbeRanges, begin: int, end: int, matches: WalkMatches
 ) -> None:
-    """Find the rows of probes begin…end-1 among the basic windows of one worker, see `Structure.walk`; as above.
+    """Find the rows of probes begin…end-1 among the basic windows of one worker, see `Structure.walk`.
 
-    `result` (2,) int64 takes what that returns. O(the worker's rows in the buckets of the probes' keys).
+    O(the worker's rows in the buckets of the probes' keys).
     """
+    own = _windows_in(words)
+    lo, hi, seen_from, seen_to = ranges
+    counts, ordinals, done = matches
+    heads, size, workers = own.heads, own.size, own.workers
     width = workers + 1
     buckets = heads.size // width
     total: Any = np.int64(0)
@@ -246,9 +255,9 @@ def find_in_buckets(
         prefetch(heads, np.int64(bucket_of(lo[U64(0), far], buckets, GOLDEN)) * width)
         soon = np.int64(bucket_of(lo[U64(0), near], buckets, GOLDEN))
         window = np.int64(heads[U64(soon * width + 1 + worker)])
-        prefetch(keys, window * size)
-        prefetch(ordinals, window * size)
-        before = total
+        prefetch(own.keys, window * size)
+        prefetch(own.ordinals, window * size)
+        before, seen = total, (seen_from[U64(i)], seen_to[U64(i)])
         for piece in range(lo.shape[0]):
             low, high = lo[U64(piece), U64(i)], hi[U64(piece), U64(i)]
             if low > high or total < 0:
@@ -261,17 +270,15 @@ def find_in_buckets(
                     bucket = np.int64(bucket_of(key, buckets, GOLDEN))
                 first, last = (low, high) if many else (key, key)
                 windows = np.int64(heads[U64(bucket * width)])
-                total = _read_bucket(
-                    np.int64(heads[U64(bucket * width + 1 + worker)]),
-                    windows // workers + (worker < windows % workers), keys, ordinals, filled, older, size, first, last,
-                    seen_from[U64(i)], seen_to[U64(i)], found, total,
-                )  # fmt: skip
+                windows = windows // workers + (worker < windows % workers)
+                newest = np.int64(heads[U64(bucket * width + 1 + worker)])
+                total = _read_bucket(own, newest, windows, first, last, seen, ordinals, total)
                 if not several or (many and bucket == buckets - 1) or (not many and key == high):
                     break
                 bucket += 1
                 key += not many
         if total < 0:
-            result[0], result[1] = i, before
+            done[0], done[1] = i, before
             return
         counts[U64(i)] = total - before
-    result[0], result[1] = end, total
+    done[0], done[1] = end, total
