@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.operator.pair_advisor import PairAdvisor
+from slidejoin.operator.advisors import PairAdvisor
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.narrow import limits, set_limits, tune
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, comparisons, count_windows, pushes, tables, time_windows

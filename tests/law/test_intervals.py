@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.pair_advisor import PairAdvisor
+from slidejoin.operator.advisors import PairAdvisor
 from tests.daily import some_by_day
 from tests.law.checks import (
     ORDERS,

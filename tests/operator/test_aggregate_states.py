@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.errors import AggregateOverflowError
-from slidejoin.operator.deferred.accumulators import Accumulator, PairValues
-from slidejoin.operator.deferred.aggregate_states import (
+from slidejoin.operator.deferred.accumulators import (
+    Accumulator,
+    PairValues,
     empty_states,
     loaded_states,
     results_of,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.operator import index_advisor as choosing
+from slidejoin.operator import advisors as choosing
 from slidejoin.tuning import Tuning
 from tests.narrow import tune
 

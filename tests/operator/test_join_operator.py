@@ -165,7 +165,7 @@ def test_a_push_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("slidejoin.operator.topology.steps.probe_batch", interrupt)
+        patch.setattr("slidejoin.operator.topology.join_topology.probe_batch", interrupt)
         with pytest.raises(KeyboardInterrupt):
             join.push(left=batch)
     for call in (lambda: join.push(left=batch), join.finish, join.snapshot):

@@ -149,10 +149,11 @@ def test_columns_are_loaded_once() -> None:
 def test_keys_of_plain_columns_of_every_type(kind: pa.DataType, values: list[object]) -> None:
     schemas = [pa.schema([(name, kind)]) for name in "ab"]
     (term,) = bind(as_predicate("l.a = r.b", ("l", "r")), *schemas).terms
-    around = term.around("left")
-    assert around is not None
+    plain = term.shifted_column("left")
+    assert plain is not None
+    assert plain.around == (0, 0)
     for column in (pa.chunked_array([pa.array(values, kind)]), pa.chunked_array([[one] for one in values], kind)):
-        keys = around.keys(column)
+        keys = plain.keys(column)
         assert keys is not None
         assert keys.tolist() == term.key("left", {"a": column}).values.tolist()
-    assert around.keys(pa.chunked_array([pa.array([None, *values], kind)])) is None
+    assert plain.keys(pa.chunked_array([pa.array([None, *values], kind)])) is None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.pair_advisor import PairAdvisor
+from slidejoin.operator.advisors import PairAdvisor
 from slidejoin.plan.index_terms import IndexTerms
 from slidejoin.spark.state.bucket_state import Manifest
 from tests.spark.feeds import SECOND, Row, expected, expected_counts, table_of

@@ -16,18 +16,16 @@ from slidejoin.errors import StateError
 from slidejoin.index.kinds import RUNS
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
+from slidejoin.operator.advisors import IndexAdvisor, PairAdvisor
 from slidejoin.operator.counts import CountTables, pairs_in
 from slidejoin.operator.deferred.path import DeferredPath, RequestedPath
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
-from slidejoin.operator.index_advisor import IndexAdvisor
-from slidejoin.operator.ingest.idle_clock import IdleClock, clock_of
+from slidejoin.operator.ingest.idle_clock import IdleClock, WatermarkWatch, clock_of
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.operator.ingest.own_memory import owned
-from slidejoin.operator.ingest.watermark_watch import WatermarkWatch
 from slidejoin.operator.join_type import JoinTypeOutput, marked_sides
-from slidejoin.operator.pair_advisor import PairAdvisor
 from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Ingest
     from slidejoin.operator.join_type import JoinTypeOutput
     from slidejoin.operator.stats import Stats
-    from slidejoin.operator.topology.protocol import JoinTopology
+    from slidejoin.operator.topology.join_topology import JoinTopology
     from slidejoin.operator.window.latest_rows import LatestRows
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan

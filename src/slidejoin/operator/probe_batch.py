@@ -66,8 +66,8 @@ def slots_of(plan: Plan, role: Side, rank: NDArray[np.int64]) -> NDArray[np.int6
 def _around(plan: Plan, role: Side) -> tuple[int, int] | None:
     """Return how far below and above its own key the range of a row reaches; None if its ranges are not like that."""
     term = plan.terms[0]
-    around = term.around(role) if isinstance(term, RangeTerm) and len(plan.terms) == 1 else None
-    return None if around is None else (around.below, around.above)
+    column = term.shifted_column(role) if isinstance(term, RangeTerm) and len(plan.terms) == 1 else None
+    return None if column is None else column.around
 
 
 def key_ranges(plan: Plan, role: Side, table: pa.Table, layout: KeyLayout) -> KeyRanges:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
+from slidejoin.operator.advisors import PairAdvisor
 from slidejoin.operator.fused.terms import FusedTerms
-from slidejoin.operator.pair_advisor import PairAdvisor
 from tests.law.checks import examples
 from tests.narrow import set_limits
 from tests.operator.fused.test_composite_keys import SCHEMA, streams

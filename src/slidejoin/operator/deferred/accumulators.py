@@ -3,11 +3,17 @@
 Adding needs no order and nothing is ever subtracted, so that any parts of the pairs may come in any order. Whole
 numbers and decimals are added up in limbs of 32 bits, each in an int64 of its own: no sum on the way can overflow,
 and whether the last one has room in its type is known exactly.
+
+The states of all functions of an `Aggregate` are columns, too, so that parts can be put together. Of each left row
+there is the number of its pairs, then the state of each function::
+
+    0.count │ 1.count 1.limb0 1.limb1 │ 2.value        pairs │ sum of whole numbers │ smallest value
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,15 +22,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pat
 
+from slidejoin.errors import AggregateOverflowError, StateError
 from slidejoin.rows.arrow_buffers import array_of, buffer_of, from_buffer
 from slidejoin.rows.held_types import plain, plain_type
+from slidejoin.rows.stored_tables import int64s
+from slidejoin.stored import MOST_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
-    from slidejoin.plan.deferred import BoundAggregate
+    from slidejoin.plan.deferred import AggregateRule, BoundAggregate
 
 __all__ = [
     "LIMB",
@@ -36,8 +46,14 @@ __all__ = [
     "PairValues",
     "Sums",
     "accumulator_of",
+    "check_numbers",
+    "empty_states",
+    "loaded_states",
     "masked",
     "plain_values",
+    "results_of",
+    "state_columns",
+    "state_schema",
 ]
 
 LIMB = 32
@@ -139,25 +155,48 @@ def masked(numbers: NDArray[Any], kind: pa.DataType, nothing: NDArray[np.bool_])
 
 
 class Counts(Accumulator):
-    """The number of pairs, or of values that are not NULL."""
+    """The number of pairs, or of values that are not NULL.
+
+    Attributes
+    ----------
+    numbers : dict from str to (rows,) array
+        The state: what is added up, by the names of the columns. A sum has further ones.
+    """
 
     def __init__(self, rows: int) -> None:
         super().__init__(rows)
-        self.counts: NDArray[np.int64] = np.zeros(rows, np.int64)
+        self.numbers: dict[str, NDArray[Any]] = {"count": np.zeros(rows, np.int64)}
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many values each row has."""
+        return self.numbers["count"]
 
     def add(self, pairs: PairValues) -> None:
         """Add pairs, see `Accumulator`."""
-        self.counts += np.bincount(pairs.known().places, minlength=self.rows)
+        self.add_counts(np.bincount(pairs.known().places, minlength=self.rows))
+
+    def add_counts(self, counts: NDArray[np.int64]) -> None:
+        """Add the counts of more pairs, (rows,)."""
+        self.numbers["count"] += counts
 
     def merge(self, other: Accumulator, first: int) -> None:
         """Add another state, see `Accumulator`."""
         assert isinstance(other, Counts)  # noqa: S101 - see `Accumulator`
-        self.counts[first : first + other.rows] += other.counts
+        rows = slice(first, first + other.rows)
+        with np.errstate(all="ignore"):
+            for own, more in zip(self.numbers.values(), other.numbers.values(), strict=True):
+                own[rows] += more
+        self._carry()
 
-    def part(self, first: int, last: int) -> Counts:
+    def _carry(self) -> None:
+        """Bring the state into its form after numbers were added."""
+
+    def part(self, first: int, last: int) -> Self:
         """Return the state of some rows, see `Accumulator`."""
-        part = Counts(last - first)
-        part.counts = self.counts[first:last]
+        part = copy(self)
+        part.rows = last - first
+        part.numbers = {name: own[first:last] for name, own in self.numbers.items()}
         return part
 
     def result(self) -> pa.Array[Any]:
@@ -166,63 +205,47 @@ class Counts(Accumulator):
 
     def columns(self) -> dict[str, pa.Array[Any]]:
         """Return the state as columns."""
-        return {"count": _plain(self.counts)}
+        return {name: _plain(own) for name, own in self.numbers.items()}
 
     def load(self, columns: Mapping[str, pa.Array[Any]]) -> None:
         """Take what `columns` returned."""
-        self.counts = _numbers(columns["count"])
+        self.numbers = {name: np.array(columns[name], own.dtype) for name, own in self.numbers.items()}
 
 
-def _numbers(column: pa.Array[Any]) -> NDArray[np.int64]:
-    return np.array(column, np.int64)
-
-
-class Sums(Accumulator):
+class Sums(Counts):
     """Sums, or means, of doubles."""
 
     def __init__(self, rows: int, *, mean: bool) -> None:
         super().__init__(rows)
         self._mean = mean
-        self.counts: NDArray[np.int64] = np.zeros(rows, np.int64)
-        self.totals: NDArray[np.float64] = np.zeros(rows)
+        self.numbers["total"] = np.zeros(rows)
+
+    @property
+    def totals(self) -> NDArray[np.float64]:
+        """The sum of each row."""
+        return self.numbers["total"]
 
     def add(self, pairs: PairValues) -> None:
         """Add pairs, see `Accumulator`."""
         places, values = pairs.known()
         assert values is not None  # noqa: S101 - sums are of a column
-        self.counts += np.bincount(places, minlength=self.rows)
+        self.add_counts(np.bincount(places, minlength=self.rows))
         with np.errstate(all="ignore"):
             _add(self.totals, places, np.asarray(values.cast(pa.float64())))
 
-    def merge(self, other: Accumulator, first: int) -> None:
-        """Add another state, see `Accumulator`."""
-        assert isinstance(other, Sums)  # noqa: S101 - see `Accumulator`
-        rows = slice(first, first + other.rows)
-        self.counts[rows] += other.counts
+    def add_totals(self, counts: NDArray[np.int64], totals: NDArray[np.float64]) -> None:
+        """Add the counts and sums of more pairs, (rows,) each."""
+        self.add_counts(counts)
         with np.errstate(all="ignore"):
-            self.totals[rows] += other.totals
-
-    def part(self, first: int, last: int) -> Sums:
-        """Return the state of some rows, see `Accumulator`."""
-        part = Sums(last - first, mean=self._mean)
-        part.counts, part.totals = self.counts[first:last], self.totals[first:last]
-        return part
+            self.numbers["total"] += totals
 
     def result(self) -> pa.Array[Any]:
         """Return the sums, or means."""
         totals = self.totals / np.maximum(self.counts, 1) if self._mean else self.totals
         return masked(totals, pa.float64(), self.counts == 0)
 
-    def columns(self) -> dict[str, pa.Array[Any]]:
-        """Return the state as columns."""
-        return {"count": _plain(self.counts), "total": _plain(self.totals)}
 
-    def load(self, columns: Mapping[str, pa.Array[Any]]) -> None:
-        """Take what `columns` returned."""
-        self.counts, self.totals = _numbers(columns["count"]), np.array(columns["total"], np.float64)
-
-
-class ExactSums(Accumulator):
+class ExactSums(Counts):
     """Sums, or means, of whole numbers or decimals, without rounding and without overflow on the way.
 
     The number of a row is ``sum(limb << (32 * i))``. All limbs but the last stay from 0 to 2**32 - 1.
@@ -238,14 +261,18 @@ class ExactSums(Accumulator):
     def __init__(self, rows: int, kind: pa.DataType, scale: int | None, *, mean: bool) -> None:
         super().__init__(rows)
         self._kind, self._scale, self._mean = kind, scale, mean
-        self.counts: NDArray[np.int64] = np.zeros(rows, np.int64)
-        self.limbs: NDArray[np.int64] = np.zeros((2 if scale is None else 4, rows), np.int64)
+        self.numbers |= {f"limb{at}": np.zeros(rows, np.int64) for at in range(2 if scale is None else 4)}
+
+    @property
+    def limbs(self) -> list[NDArray[np.int64]]:
+        """The limbs of each row, the lowest first."""
+        return list(self.numbers.values())[1:]
 
     def add(self, pairs: PairValues) -> None:
         """Add pairs, see `Accumulator`."""
         places, values = pairs.known()
         assert values is not None  # noqa: S101 - sums are of a column
-        self.counts += np.bincount(places, minlength=self.rows)
+        self.add_counts(np.bincount(places, minlength=self.rows))
         for into, limb in zip(self.limbs, self._limbs(values), strict=True):
             _add(into, places, limb)
         self._carry()
@@ -264,29 +291,18 @@ class ExactSums(Accumulator):
         return [whole & LOW, whole >> LIMB]
 
     def _carry(self) -> None:
-        for at in range(len(self.limbs) - 1):
-            self.limbs[at + 1] += self.limbs[at] >> LIMB
-            self.limbs[at] &= LOW
-
-    def merge(self, other: Accumulator, first: int) -> None:
-        """Add another state, see `Accumulator`."""
-        assert isinstance(other, ExactSums)  # noqa: S101 - see `Accumulator`
-        rows = slice(first, first + other.rows)
-        self.counts[rows] += other.counts
-        self.limbs[:, rows] += other.limbs
-        self._carry()
+        limbs = self.limbs
+        for at in range(len(limbs) - 1):
+            limbs[at + 1] += limbs[at] >> LIMB
+            limbs[at] &= LOW
 
     def add_totals(self, counts: NDArray[np.int64], limbs: NDArray[np.int64]) -> None:
         """Add the counts (rows,) int64 and limbs (limbs, rows) int64 of more pairs."""
-        self.counts += counts
-        self.limbs += limbs
+        self.add_counts(counts)
+        own = self.limbs
+        for at, limb in enumerate(limbs):
+            own[at] += limb
         self._carry()
-
-    def part(self, first: int, last: int) -> ExactSums:
-        """Return the state of some rows, see `Accumulator`."""
-        part = ExactSums(last - first, self._kind, self._scale, mean=self._mean)
-        part.counts, part.limbs = self.counts[first:last], self.limbs[:, first:last]
-        return part
 
     def overflow(self) -> tuple[int, str] | None:
         """Return the first row whose sum has no room, see `Accumulator`."""
@@ -306,13 +322,14 @@ class ExactSums(Accumulator):
 
     def _number(self, row: int) -> int:
         """Return the exact sum of a row, unscaled."""
-        return sum(int(limb) << LIMB * at for at, limb in enumerate(self.limbs[:, row]))
+        return sum(int(limb) << LIMB * at for at, limb in enumerate(own[row] for own in self.limbs))
 
     def result(self) -> pa.Array[Any]:
         """Return the sums, or means."""
         if self._mean:
             return masked(self._means(), pa.float64(), self.counts == 0)
-        words = [self.limbs[at] | self.limbs[at + 1] << LIMB for at in range(0, len(self.limbs), 2)]
+        limbs = self.limbs
+        words = [limbs[at] | limbs[at + 1] << LIMB for at in range(0, len(limbs), 2)]
         return masked(np.stack(words, axis=1) if len(words) > 1 else words[0], self._kind, self.counts == 0)
 
     def _means(self) -> NDArray[np.float64]:
@@ -328,16 +345,6 @@ class ExactSums(Accumulator):
             exact = Fraction(self._number(row), int(self.counts[row]) * divisor) * 10 ** max(-(self._scale or 0), 0)
             means[row] = exact.numerator / exact.denominator
         return means
-
-    def columns(self) -> dict[str, pa.Array[Any]]:
-        """Return the state as columns."""
-        limbs = {f"limb{at}": _plain(limb) for at, limb in enumerate(self.limbs)}
-        return {"count": _plain(self.counts)} | limbs
-
-    def load(self, columns: Mapping[str, pa.Array[Any]]) -> None:
-        """Take what `columns` returned."""
-        self.counts = _numbers(columns["count"])
-        self.limbs = np.stack([_numbers(columns[f"limb{at}"]) for at in range(len(self.limbs))])
 
 
 class Extremes(Accumulator):
@@ -444,3 +451,103 @@ def accumulator_of(function: BoundAggregate, rows: int) -> Accumulator:
     if function.summed == "float":
         return Sums(rows, mean=mean)
     return ExactSums(rows, function.kind, function.scale, mean=mean)
+
+
+HIGHEST = 1 << 62
+"""Of the highest limb of a sum: to so many values as there may be more can be added."""
+
+NULL_STATE = "value"
+"""The column of a state in which a row without pairs has NULL; in others it has 0."""
+
+
+def empty_states(rule: AggregateRule, rows: int) -> list[Accumulator]:
+    """Return the state of so many left rows: the number of pairs, and each function's."""
+    return [Counts(rows), *(accumulator_of(function, rows) for function in rule.functions)]
+
+
+def state_columns(states: Sequence[Accumulator]) -> list[pa.Array[Any]]:
+    """Return states as columns, a row for each left row."""
+    return [column for state in states for column in state.columns().values()]
+
+
+def state_schema(rule: AggregateRule) -> pa.Schema:
+    """Return the schema of these columns."""
+    return pa.schema(
+        [
+            pa.field(f"{number}.{name}", column.type)
+            for number, state in enumerate(empty_states(rule, 0))
+            for name, column in state.columns().items()
+        ]
+    )
+
+
+def loaded_states(rule: AggregateRule, table: pa.Table, places: NDArray[np.int64] | None = None) -> list[Accumulator]:
+    """Return the states that columns of a table hold.
+
+    Parameters
+    ----------
+    places : (n,) int64, optional
+        The row of the table of each left row, -1 for one without pairs; all rows, in their order, by default.
+    """
+    count = table.num_rows if places is None else places.size
+    states = empty_states(rule, count)
+    index: pa.Array[Any] | None = None if places is None else pa.array(places, mask=places < 0)
+    for number, state in enumerate(states):
+        loaded = {}
+        for name in state.columns():
+            column: Any = table.column(f"{number}.{name}")
+            column = column if index is None else column.take(index)
+            column = column if name == NULL_STATE or not column.null_count else column.fill_null(0)
+            loaded[name] = column.combine_chunks()
+        state.load(loaded)
+    return states
+
+
+def check_numbers(table: pa.Table) -> None:
+    """Check the counts and sums of one state that somebody has stored: none is NULL, none makes a sum overflow.
+
+    Raises
+    ------
+    StateError
+        If one is.
+    """
+    limbs = sum(name.startswith("limb") for name in table.column_names)
+    for name in table.column_names:
+        column = table.column(name)
+        if name == "count":
+            int64s(column, 0, MOST_ROWS, "the numbers of values of aggregates")
+        elif name == f"limb{limbs - 1}":
+            int64s(column, -HIGHEST, HIGHEST, "the highest limbs of sums")
+        elif name.startswith("limb"):
+            int64s(column, 0, LOW, "the limbs of sums")
+        elif name != NULL_STATE and column.null_count:
+            msg = f"{column.null_count} sums of aggregates are NULL"
+            raise StateError(msg)
+
+
+def results_of(
+    rule: AggregateRule, states: Sequence[Accumulator], whose: Callable[[int], str], then: str = ""
+) -> list[pa.Array[Any]]:
+    """Return the value of each function for each row.
+
+    Parameters
+    ----------
+    whose : function
+        Returns how a row is called in an error.
+    then : str
+        What the error says behind all else.
+
+    Raises
+    ------
+    AggregateOverflowError
+        If a sum has no room in its type.
+    """
+    for function, state in zip(rule.functions, states[1:], strict=True):
+        over = state.overflow()
+        if over is not None:
+            msg = (
+                f"Aggregate {function.name}={function.function}(r.{function.column}) of {whose(over[0])} is {over[1]}, "
+                f"which does not fit its type; cast the column to a decimal or a float in the stream before{then}"
+            )
+            raise AggregateOverflowError(msg)
+    return [state.result() for state in states[1:]]

@@ -24,12 +24,10 @@ from slidejoin.operator.deferred.accumulators import (
     Extremes,
     PairValues,
     Sums,
-    masked,
-    plain_values,
-)
-from slidejoin.operator.deferred.aggregate_states import (
     check_numbers,
     empty_states,
+    masked,
+    plain_values,
     results_of,
     state_columns,
     state_schema,
@@ -283,22 +281,20 @@ class AggregateSearch:
     def _take(self, reduced: Reduced, states: Sequence[Accumulator]) -> None:
         pairs, *others = states
         assert isinstance(pairs, Counts)  # noqa: S101 - see `AggregateAnswers`
-        pairs.counts += reduced.counts
+        pairs.add_counts(reduced.counts)
         for function, state in zip(self._rule.functions, others, strict=True):
             column = None if function.column is None else self._columns[function.column]
             counts = reduced.counts if column is None or not column.nulls else reduced.totals[column.valid]
-            if isinstance(state, Counts):
-                state.counts += counts
-            elif column is not None and isinstance(state, Sums):
-                state.counts += counts
-                with np.errstate(all="ignore"):
-                    state.totals += reduced.totals[column.sums[0]].view(np.float64)
+            if column is not None and isinstance(state, Sums):
+                state.add_totals(counts, reduced.totals[column.sums[0]].view(np.float64))
             elif column is not None and isinstance(state, ExactSums):
                 state.add_totals(counts, _limbs([reduced.totals[channel] for channel in column.sums], counts))
             elif column is not None and isinstance(state, Extremes):
                 channel = column.extreme(largest=function.function == "max")
                 wrong = (reduced.totals[column.real] == 0) & (counts > 0) if column.nan else None
                 state.take(column.restored(channel, reduced.totals[channel], counts == 0, wrong))
+            elif isinstance(state, Counts):
+                state.add_counts(counts)
 
 
 def _in_one(column: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.Array[Any]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
+from slidejoin.operator.candidates import candidates_of, written
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.probe_batch import key_ranges
-from slidejoin.operator.probe_candidates import candidates_of, written
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.spec.window import EVERYTHING
 

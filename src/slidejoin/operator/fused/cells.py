@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from operator import is_
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from slidejoin.index.answer import MatchPositions
+from slidejoin.index.cells.band_cells import MOST_FOUND
+from slidejoin.index.cells.kernels.probing import MARGIN
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.index.kinds import CELLS
 from slidejoin.jit.vectors.fields import words_for
 from slidejoin.operator.candidates import PositionCandidates
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, around, arrived, keys_say_all, range_terms
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, key_columns, keys_say_all, near, range_terms
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.kernels.packing import pack_keys
 from slidejoin.operator.fused.kernels.pushing import UNFINISHED, meet, show
-from slidejoin.operator.fused.kernels.work import PARTS, PROBE, WORK, WRITE
+from slidejoin.operator.fused.kernels.work import PARTS, PROBE, STRETCHES, WORK, WRITE
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
-from slidejoin.operator.fused.probe_side import ProbeSide
 from slidejoin.operator.fused.words import (
     AFTER,
     ASIDE,
     BEFORE,
+    BEYOND,
     BLOCKS,
     COUNTING,
+    COUNTS,
+    DONE,
     FIRST,
     FIRST_BLOCK,
     FLOOR,
@@ -35,13 +40,20 @@ from slidejoin.operator.fused.words import (
     LENGTH,
     LOWER,
     MARKS,
+    MATCHES,
     ORDINAL,
+    PROBES,
+    REACH,
     ROLES,
     STORED,
     STORED_COLUMNS,
+    TABLE,
     TIMES,
     TOOK,
+    TOTAL,
     UPPER,
+    VIEWED,
+    WIDE,
     WOVEN,
 )
 from slidejoin.operator.output import JoinedRows
@@ -66,14 +78,68 @@ if TYPE_CHECKING:
     from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.sides import Side
 
-__all__ = ["FusedCells"]
+__all__ = ["FusedCells", "ProbeSide"]
+
+FARTHEST = (1 << 63) - 1
+
+
+class ProbeSide:
+    """One side as probes: `at` is where its words of the work begin."""
+
+    def __init__(self, at: int, view: NDArray[np.int64]) -> None:
+        self.at = at
+        self.view = view
+        self.matches = MatchPositions()
+        self._table: tuple[NDArray[Any], ...] = ()
+
+    def look_at(self, index: BandCells, words: memoryview) -> None:
+        """Set the address of the probed table."""
+        known = self._table
+        table: tuple[NDArray[Any], ...] = (index.slots, index.pool, index.state)
+        if known and all(map(is_, table, known)):
+            return
+        self._table = table
+        # The rows of a wide table are checked by their whole keys, however far these lie apart.
+        words[self.at + REACH] = FARTHEST if index.wide else index.reach
+        words[self.at + WIDE] = index.wide
+        for place, array in zip(TABLE, table, strict=True):
+            point(words, self.at + place, array)
+
+    def make_room(self, probes: int, words: memoryview) -> None:
+        """Make room for matches: four a probe, or as many as were needed before."""
+        matches, places = self.matches, 4 * probes + 2 * STRETCHES * MARGIN
+        if matches.counts.size < probes or matches.positions.size < places or not words[self.at + VIEWED]:
+            matches.counts = np.empty(max(2 * probes, matches.counts.size), np.int32)
+            matches.room(places)
+            words[self.at + VIEWED], words[self.at + COUNTS] = address_of(self.view), address_of(matches.counts)
+            point(words, self.at + MATCHES, matches.positions)
+
+    def learn(self, words: memoryview) -> None:
+        """Make more room the next time if there was too little."""
+        probes, done = words[self.at + PROBES + LENGTH], sum(words[self.at + DONE : self.at + DONE + STRETCHES])
+        if 0 < done < probes:
+            # Room is taken by all candidates, also by those that a check has left out since.
+            places = min(2 * self.matches.positions.size * probes // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
+            self.matches.positions = np.empty(places, np.uint32)
+            words[self.at + VIEWED] = 0
+
+    def joined(self, words: memoryview) -> MatchPositions:
+        """Return the matches of the probes, all stretches concatenated; all were answered."""
+        end, matches = 0, self.matches
+        for stretch in range(STRETCHES):
+            total, beyond = words[self.at + TOTAL + stretch], words[self.at + BEYOND + stretch]
+            matches.positions[end : end + total] = matches.positions[beyond : beyond + total]
+            end += total
+        matches.begin, matches.done, matches.total = 0, words[self.at + PROBES + LENGTH], end
+        return matches
+
 
 NO_ROWS, NO_VALUES = np.empty(0, np.bool_), np.empty((0, 1), np.int64)
 STEPS = (("insert", slice(PROBE)), ("probe", slice(PROBE, WRITE)), ("write", slice(WRITE, PARTS)))
 
 
 class AcceptedCells(NamedTuple):
-    """What `accepts` has found out about a batch.
+    """What `accepts` knows of a batch.
 
     Attributes
     ----------
@@ -103,9 +169,9 @@ class FusedCells(FusedPush):
     """Whether tables may be wide though keys are not packed."""
 
     def __init__(self, parts: JoinParts, columns: Mapping[Side, tuple[ShiftedColumn, ...]] | None = None) -> None:
-        plan, bands = parts.plan, around(parts.plan)
+        plan, bands = parts.plan, key_columns(parts.plan, near)
         composite = composite_columns(plan)
-        super().__init__(parts, columns or composite or {side: (band,) for side, band in bands.items()})
+        super().__init__(parts, columns or composite or bands)
         self._largest = slice_rows(plan, {})
         self.work = words_for(WORK)
         """The words of the work of a push for kernels, see `slidejoin.operator.fused.kernels.work`."""
@@ -118,8 +184,8 @@ class FusedCells(FusedPush):
             view = np.zeros(VIEW, np.int64)
             view[[SIZE, SLIDE]] = plan.config.window.view(other(role))
             if role in bands:
-                view[[BELOW, ABOVE]] = bands[role].below, bands[role].above
-            one = self.probe_sides[role] = ProbeSide(ROLES[role], view, MatchPositions())
+                view[[BELOW, ABOVE]] = bands[role][0].around or (0, 0)
+            one = self.probe_sides[role] = ProbeSide(ROLES[role], view)
             if self._times is not None:
                 self._words[one.at + BEFORE] = plan.scope.length(other(role))
                 self._words[one.at + AFTER] = plan.scope.length(role)
@@ -145,7 +211,7 @@ class FusedCells(FusedPush):
             and not any(plan.bound.filters_side(side) for side in SIDES)
             and (plan.composite is not None or range_terms(plan) == (0,))
             and EventTimes.serves(plan)
-            and len(around(plan) or composite_columns(plan)) == len(SIDES)
+            and bool(key_columns(plan, near) or composite_columns(plan))
         )
 
     # -- accept ------------------------------------------------------------------------------------------------------
@@ -214,7 +280,7 @@ class FusedCells(FusedPush):
             # This Python code runs while the helper inserts, and then probes.
             arrivals = arrivals or self._arrange(batch, by)
             now = stats.since("arrive", start)
-            self._store_beside(keys, tables, times)
+            self._store_values(keys, tables, times)
             for role in SIDES:
                 self._look_at_probes(role, tables[other(role)])
                 self.probe_sides[role].make_room(keys[role].size, self._words)
@@ -263,21 +329,21 @@ class FusedCells(FusedPush):
             self._words[at + FIRST_BLOCK] = first
         return True
 
-    def _store_beside(
+    def _store_values(
         self,
         keys: dict[Side, NDArray[np.int64]],
         tables: dict[Side, BandCells],
         times: dict[Side, NDArray[np.int64]] | None,
     ) -> None:
-        """Store beside the tables what found rows are checked by: event times, and keys if these are wide."""
+        """Store what matches are checked by with the rows of the tables: event times, and keys if these are wide."""
         words = self._words
         for side in SIDES:
             table, own = tables[side], None if times is None else times[side]
             if keys[side].size:
-                beside = self._beside(side, own)
-                if beside is not None or table.wide:
+                dims = self._dimensions(side, own)
+                if dims is not None or table.wide:
                     whole = self._whole_keys(side, keys[side])
-                    table.store(whole, NO_VALUES if beside is None else beside.reshape(whole.size, -1))
+                    table.store(whole, NO_VALUES if dims is None else dims.reshape(whole.size, -1))
             at = self.probe_sides[other(side)].at
             if table.stored is not None:
                 point(words, at + STORED, table.stored.reshape(-1))
@@ -285,7 +351,7 @@ class FusedCells(FusedPush):
             if own is not None:
                 words[self.probe_sides[side].at + TIMES] = address_of(own)
 
-    def _kept(self, side: Side) -> NDArray[np.bool_]:  # noqa: ARG002 - see `FusedTerms`
+    def _eligible(self, side: Side) -> NDArray[np.bool_]:  # noqa: ARG002 - see `FusedTerms`
         """Return which rows of one side may match anything, (n,) bool, or (0,) for all."""
         return NO_ROWS
 
@@ -293,7 +359,7 @@ class FusedCells(FusedPush):
         """Return the keys by which rows of one side are checked in a wide table, (n,) int64."""
         return keys
 
-    def _beside(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:  # noqa: ARG002 - likewise
+    def _dimensions(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:  # noqa: ARG002 - likewise
         """Return the further dimensions of the rows of one side, (n,) or (n, dims) int64; None without one."""
         return times
 
@@ -401,7 +467,7 @@ class FusedCells(FusedPush):
         for role in SIDES:
             table, rows = tables[other(role)], keys[other(role)]
             if unfinished:
-                table.insert_places(rows, self._kept(other(role)), words[self.probe_sides[role].at + INSERTED])
+                table.insert_places(rows, self._eligible(other(role)), words[self.probe_sides[role].at + INSERTED])
             else:
                 table.inserted(rows.size)
         push = arrived(columns, arrivals, times)
@@ -411,17 +477,17 @@ class FusedCells(FusedPush):
                     one.learn(words)
             out = self._concatenated(self._parts.shared.probe_again(push, first), push, first)
         else:
-            out = self._concatenated(iter([self._found(push, first)]), push, first)
+            out = self._concatenated(iter([self._matches(push, first)]), push, first)
         if not self._counting:
             self.expected = out.num_rows
         return out
 
-    def _found(self, push: Push, first: dict[Side, int]) -> PositionCandidates:
+    def _matches(self, push: Push, first: dict[Side, int]) -> PositionCandidates:
         """Return the matches as candidates to be written in bounded parts: there was no room for all."""
         parts = self._parts
-        found = {role: one.joined(self._words) for role, one in self.probe_sides.items()}
+        matches = {role: one.joined(self._words) for role, one in self.probe_sides.items()}
         sides = {
-            role: (push.arrivals.rank(role), found[role], first[role], parts.windows[other(role)].index.floor)
+            role: (push.arrivals.rank(role), matches[role], first[role], parts.windows[other(role)].index.floor)
             for role in SIDES
         }
         return PositionCandidates(sides, 0, push.rows, parts.workers, parts.memory)

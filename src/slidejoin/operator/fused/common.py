@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     from slidejoin.operator.output import Candidates
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
-    from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.ranges.terms import Around, ShiftedColumn
+    from slidejoin.plan.plan import Plan, Term
+    from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.sides import Side
 
 __all__ = [
     "NO_TIMES",
     "FusedPush",
     "SortValues",
-    "around",
     "arrived",
+    "columns_of_terms",
     "in_reach",
+    "key_columns",
     "keys_say_all",
+    "near",
     "plain",
     "range_terms",
-    "shifted_columns",
     "two_columns",
 ]
 
@@ -64,13 +65,13 @@ class FusedPush:
     ----------
     parts : JoinParts
         Of a join whose plan is `plain`.
-    keys : mapping of side to tuple of Around or ShiftedColumn
+    keys : mapping of side to tuple of ShiftedColumn
         The columns of each side whose values are keys: one, or those of all terms of a composite key.
     """
 
     kernels: tuple[Callable[..., Any], ...]
 
-    def __init__(self, parts: JoinParts, keys: Mapping[Side, Sequence[Around | ShiftedColumn]]) -> None:
+    def __init__(self, parts: JoinParts, keys: Mapping[Side, Sequence[ShiftedColumn]]) -> None:
         self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
@@ -120,18 +121,18 @@ class FusedPush:
         """Output the number of pairs of each arrival, (n,) int64; `marks` (n,) bool are True for left rows."""
         tables = {side: columns[side].stored for side in SIDES} if self._counted_columns else {}
         parts = self._parts
-        found = list(parts.count_tables.tables(matches, tables, arrivals, parts.limit, marks))
-        return together(found, parts.plan.layout.schema)
+        counted = list(parts.count_tables.tables(matches, tables, arrivals, parts.limit, marks))
+        return together(counted, parts.plan.layout.schema)
 
-    def _concatenated(self, found: Iterator[Candidates], push: Push, first: Mapping[Side, int]) -> pa.Table:
-        """Output matches that were found in parts; the ordinals of the rows are `first` and those after it."""
+    def _concatenated(self, parts: Iterator[Candidates], push: Push, first: Mapping[Side, int]) -> pa.Table:
+        """Output matches that come in parts; the ordinals of the rows are `first` and those after it."""
         if self._counting:
-            tables = list(self._output.counts(map(self._output.counted, found), push.tables, push.arrivals))
+            tables = list(self._output.counts(map(self._output.counted, parts), push.tables, push.arrivals))
         elif self._join_type is not None:
             departed = self._join_type.arrive(push.arrivals, push.times, first)
-            tables = list(self._join_type.tables(self._output, found, departed))
+            tables = list(self._join_type.tables(self._output, parts, departed))
         else:
-            tables = [table for candidates in found for table in self._output.pairs(candidates)]
+            tables = [table for candidates in parts for table in self._output.pairs(candidates)]
         return together(tables, self._parts.plan.layout.schema)
 
 
@@ -167,18 +168,35 @@ def range_terms(plan: Plan) -> tuple[int, ...]:
     return tuple(place for place, term in enumerate(plan.terms) if isinstance(term, RangeTerm))
 
 
-def two_columns(plan: Plan) -> dict[Side, tuple[ShiftedColumn, ShiftedColumn]]:
-    """Return, for both sides, the columns of two terms that are shifts of integers; else nothing."""
-    terms = [term for term in plan.terms if isinstance(term, RangeTerm)]
-    if len(terms) != MOST_TERMS:
-        return {}
-    found: dict[Side, tuple[ShiftedColumn, ShiftedColumn]] = {}
+def columns_of_terms(
+    terms: Sequence[Term], fits: Callable[[ShiftedColumn], bool] | None
+) -> dict[Side, tuple[ShiftedColumn, ...]]:
+    """Return, for both sides, the columns that ranges of terms follow from; nothing if some do not, or do not fit."""
+    columns: dict[Side, tuple[ShiftedColumn, ...]] = {}
     for side in SIDES:
-        one, two = (term.shifted_column(side) for term in terms)
-        if one is None or two is None or not (in_reach(one) and in_reach(two)):
+        own = [term.shifted_column(side) for term in terms if isinstance(term, RangeTerm)]
+        columns[side] = tuple(one for one in own if one is not None and (fits is None or fits(one)))
+        if len(columns[side]) < len(terms):
             return {}
-        found[side] = one, two
-    return found
+    return columns
+
+
+def key_columns(
+    plan: Plan, fits: Callable[[ShiftedColumn], bool] | None = None
+) -> dict[Side, tuple[ShiftedColumn, ...]]:
+    """Return, for both sides, the column whose values are keys, and how ranges follow; nothing of composite keys."""
+    return {} if plan.composite is not None else columns_of_terms(plan.terms[:1], fits)
+
+
+def near(column: ShiftedColumn) -> bool:
+    """Tell whether ranges are around the values of a column, and not far."""
+    return column.around is not None
+
+
+def two_columns(plan: Plan) -> dict[Side, tuple[ShiftedColumn, ...]]:
+    """Return, for both sides, the columns of two terms that are shifts of integers; else nothing."""
+    terms = [plan.terms[place] for place in range_terms(plan)]
+    return columns_of_terms(terms, in_reach) if len(terms) == MOST_TERMS else {}
 
 
 def in_reach(column: ShiftedColumn) -> bool:
@@ -188,27 +206,3 @@ def in_reach(column: ShiftedColumn) -> bool:
         return False
     low, high = int(shift.lows[0]), int(shift.highs[0])
     return (low == OPEN_LOW or abs(low) <= REACH) and (high == OPEN_HIGH or abs(high) <= REACH)
-
-
-def around(plan: Plan) -> dict[Side, Around]:
-    """Return, for each side that has it, the column whose values are keys, and the ends of ranges around them.
-
-    Nothing where keys are composite.
-    """
-    if plan.composite is not None:
-        return {}
-    term = plan.terms[0]
-    found = {role: term.around(role) if isinstance(term, RangeTerm) else None for role in SIDES}
-    return {role: one for role, one in found.items() if one is not None}
-
-
-def shifted_columns(plan: Plan) -> dict[Side, ShiftedColumn]:
-    """Return, for each side that has it, the column whose values are keys, and how ranges follow from them.
-
-    Nothing where keys are composite.
-    """
-    if plan.composite is not None:
-        return {}
-    term = plan.terms[0]
-    found = {role: term.shifted_column(role) if isinstance(term, RangeTerm) else None for role in SIDES}
-    return {role: one for role, one in found.items() if one is not None}

@@ -29,7 +29,7 @@ NO_FLAGS = np.empty(0, np.bool_)
 
 
 class EventTimes:
-    """The event times of a push, which a time window needs beside the keys."""
+    """The event times of a push, which a time window needs in addition to the keys."""
 
     def __init__(self, plan: Plan, scope: TermScope) -> None:
         self._places = {side: plan.schema(side).get_field_index(scope.columns(side)[0]) for side in SIDES}

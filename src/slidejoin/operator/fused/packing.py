@@ -13,9 +13,9 @@ import numpy as np
 
 from slidejoin.index.kinds import CELLS
 from slidejoin.jit.vectors.fields import WORD, word, words_for
+from slidejoin.operator.fused.common import columns_of_terms
 from slidejoin.operator.fused.kernels.packing import MOST_PARTS, PACKING, PART, PLACED, pack_keys
 from slidejoin.predicate.ranges.shifts import CALM
-from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES, other
 
@@ -49,16 +49,7 @@ def composite_columns(plan: Plan) -> dict[Side, tuple[ShiftedColumn, ...]]:
     of = plan.composite
     if of is None or plan.index_terms(CELLS).key != of.terms or len(of.terms) > MOST_PARTS:
         return {}
-    found: dict[Side, tuple[ShiftedColumn, ...]] = {}
-    for side in SIDES:
-        terms = [plan.terms[place] for place in of.terms]
-        columns = [
-            one for term in terms if isinstance(term, RangeTerm) and (one := term.shifted_column(side)) is not None
-        ]
-        if len(columns) < len(terms) or not all(_narrow(one) for one in columns):
-            return {}
-        found[side] = tuple(columns)
-    return found
+    return columns_of_terms([plan.terms[place] for place in of.terms], _narrow)
 
 
 def _narrow(column: ShiftedColumn) -> bool:
@@ -68,7 +59,7 @@ def _narrow(column: ShiftedColumn) -> bool:
 
 
 class KeyPacking:
-    """The words by which the composite keys of both sides are packed, kept up to date.
+    """The words by which the composite keys of both sides are packed, always up to date.
 
     Parameters
     ----------
@@ -137,7 +128,7 @@ class KeyPacking:
 
 
 class PackedKeys:
-    """The composite keys of pushes of any size, packed into memory that is kept from push to push.
+    """The composite keys of pushes of any size, packed into memory that the next push uses again.
 
     Parameters
     ----------

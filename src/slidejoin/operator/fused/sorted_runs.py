@@ -19,7 +19,7 @@ from slidejoin.index.kinds import CELLS, RUNS
 from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming
 from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.jit.vectors.words import LANES
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, keys_say_all, range_terms, shifted_columns
+from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, key_columns, keys_say_all, range_terms
 from slidejoin.operator.fused.kernels.run_probes import RUN_PROBES, probe_runs
 from slidejoin.operator.slices import slice_rows
 from slidejoin.runtime.array_pool import address_of, point
@@ -117,9 +117,9 @@ class FusedRuns(FusedPush):
 
     def __init__(self, parts: JoinParts) -> None:
         plan = parts.plan
-        keys = shifted_columns(plan)
-        super().__init__(parts, {side: (one,) for side, one in keys.items()})
-        self._probes = {role: RunProbes(keys[role], plan.scope.view(other(role))) for role in SIDES}
+        keys = key_columns(plan)
+        super().__init__(parts, keys)
+        self._probes = {role: RunProbes(keys[role][0], plan.scope.view(other(role))) for role in SIDES}
         self._largest = slice_rows(plan, {})
         self._rests_until = 0
         """Rows of the join up to which pushes take the general path."""
@@ -135,7 +135,7 @@ class FusedRuns(FusedPush):
             and parts.plan.scope.counted is not None
             and not any(parts.plan.bound.filters_side(side) for side in SIDES)
             and range_terms(parts.plan) == (0,)
-            and len(shifted_columns(parts.plan)) == len(SIDES)
+            and bool(key_columns(parts.plan))
         )
 
     def accepts(self, batch: PushBatch) -> bool:

@@ -1,9 +1,9 @@
 """Fused pushes of any terms through cell tables: doubles, NULLs, a band and a comparison, intervals, filters.
 
 Cells are of the keys of one term: of a band or an equality, or of open ranges that are closed by how far the keys of
-the other one are from them (`slidejoin.plan.closed_ranges`). What cells find is checked by the other term, whose keys
-stand beside the table as event times do in time windows; and by whole keys where those in cells are rounded, as doubles
-are, or lie far apart. Further terms, and filters, are a program on the records of both rows
+the other one are from them (`slidejoin.plan.closed_ranges`). Candidates are checked by the other term, whose keys are
+stored with the rows of the table as event times are in time windows; and by whole keys where those in cells are
+rounded, as doubles are, or lie far apart. Further terms, and filters, are a program on the records of both rows
 (`slidejoin.operator.pair_filter`). A push for which that gives up is probed again on the general path, which takes
 some of the next ones, too.
 """
@@ -169,7 +169,7 @@ class Served(NamedTuple):
 class FusedTerms(FusedCells):
     """Pushes of a join on any terms, one of which is in cells, see `slidejoin.operator.push`.
 
-    NULLs, NaN and filters of one side are no matter: such rows are held, and neither inserted into cells nor found.
+    NULLs, NaN and filters of one side are no matter: such rows are held, and neither inserted into cells nor matched.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class FusedTerms(FusedCells):
         self._served: Served | None = None
         # Of the batch that was accepted last.
         self._rows: dict[Side, Mapping[str, Any]] = {}
-        self._may_match: dict[Side, NDArray[np.bool_] | None] = dict.fromkeys(SIDES)
+        self._eligible_rows: dict[Side, NDArray[np.bool_] | None] = dict.fromkeys(SIDES)
         self._whole: dict[Side, NDArray[np.int64]] = {}
         self._keys: dict[Side, TermKeys] = {}
         self._probed: dict[Side, Probed | ShiftedKeys] = {}
@@ -255,17 +255,17 @@ class FusedTerms(FusedCells):
         """
         windows, served = self._parts.windows, self._serving()
         if not served.fits or windows["left"].index.inexact or windows["right"].index.inexact:
-            return {}  # what is found by a clipped key is evaluated on the general path
+            return {}  # what matches a clipped key is evaluated on the general path
         self._closed, self._pair = served.closing is not None, served.pair
         self._keys = self._term_keys(columns) if self._look_for_program(served.condition) else {}
         if not self._keys:
             return {}
         for side, keys in self._keys.items():
             window = windows[side]
-            found = window.distances.of(keys)
-            if served.closing is not None and window.distances.lengthened(served.closing, found):
+            distances = window.distances.of(keys)
+            if served.closing is not None and window.distances.lengthened(served.closing, distances):
                 return {}
-            self._distances[side] = found
+            self._distances[side] = distances
         return self._packed_places() if served.composite else self._term_places()
 
     def _serving(self) -> Served:
@@ -291,7 +291,7 @@ class FusedTerms(FusedCells):
         return Served(laid_out, fits, composite, closing, pair, _condition(plan, sorted(left_open)))
 
     def _checked(self) -> int | None:
-        """Return the term by which what cells find is checked, of those whose keys stand beside both; None of none."""
+        """Return a term by which candidates are checked, one whose keys are stored on both sides; None without."""
         terms, (left, right) = self._parts.plan.terms, (self._parts.windows[side].layout.dims for side in SIDES)
         return next((at for at in left if at in right and at != self._time and _served(terms[at])), None)
 
@@ -332,16 +332,16 @@ class FusedTerms(FusedCells):
             return {}
         for side, keys in self._keys.items():
             (own,), (stored,) = windows[side].layout.branches, windows[other(side)].layout.branches
-            kept = self._may_match[side]
-            asked = [term.ranges(side, self._rows[side]) for term in terms]
-            if own.axis is None or stored.axis is None or not all(one.exact for one in asked):
+            eligible = self._eligible_rows[side]
+            of_terms = [term.ranges(side, self._rows[side]) for term in terms]
+            if own.axis is None or stored.axis is None or not all(one.exact for one in of_terms):
                 return {}
-            ranges = stored.ranges(asked, None if kept is None else ~kept, NOTHING)
+            ranges = stored.ranges(of_terms, None if eligible is None else ~eligible, NOTHING)
             if ranges.lo.shape[0] > 1:
                 return {}
             lo, hi, packed = np.ascontiguousarray(ranges.lo[0]), np.ascontiguousarray(ranges.hi[0]), own.rows(keys).keys
             second = self._pair[1]
-            probed = Probed(lo, hi, None, None) if second is None else _further(lo, hi, asked[second])
+            probed = Probed(lo, hi, None, None) if second is None else _further(lo, hi, of_terms[second])
             if probed is None:
                 return {}
             self._probed[side], self._whole[side] = probed, packed
@@ -351,7 +351,7 @@ class FusedTerms(FusedCells):
 
     def _term_keys(self, columns: Mapping[Side, BatchColumns]) -> dict[Side, TermKeys]:
         """Return the keys of each term, at its place in the plan, on both sides; nothing if some are not exact."""
-        self._may_match = dict.fromkeys(SIDES)
+        self._eligible_rows = dict.fromkeys(SIDES)
         self._plain = bool(self._shifts) and not self._filters and len(self._parts.windows["left"].chosen.key) == 1
         if self._plain:
             parts = self._places.parts(columns)
@@ -361,25 +361,27 @@ class FusedTerms(FusedCells):
         every, plan = {}, self._parts.plan
         for side in SIDES:
             rows, values = by_name(columns[side].stored), []
-            kept = plan.bound.prefilter(side, rows)
+            eligible = plan.bound.prefilter(side, rows)
             for place in self._terms:
                 key = plan.terms[place].key(side, rows)
                 if not key.exact:
                     return {}
                 if key.valid is not None:
-                    kept = key.valid if kept is None else kept & key.valid
+                    eligible = key.valid if eligible is None else eligible & key.valid
                 values.append(np.ascontiguousarray(key.values))
             self._rows[side] = rows
-            self._may_match[side] = None if kept is None else np.ascontiguousarray(kept)
-            every[side] = self._at_places(values, columns[side].rows, self._may_match[side])
+            self._eligible_rows[side] = None if eligible is None else np.ascontiguousarray(eligible)
+            every[side] = self._at_places(values, columns[side].rows, self._eligible_rows[side])
         return every
 
-    def _at_places(self, values: Sequence[NDArray[np.int64]], rows: int, kept: NDArray[np.bool_] | None) -> TermKeys:
+    def _at_places(
+        self, values: Sequence[NDArray[np.int64]], rows: int, eligible: NDArray[np.bool_] | None
+    ) -> TermKeys:
         """Return keys of the terms, (n,) int64 each, at the places of these; event times are not among them."""
         if len(self._parts.plan.terms) > len(self._terms):
-            found, none = dict(zip(self._terms, values, strict=True)), np.zeros(rows, np.int64)
-            values = [found.get(place, none) for place in range(len(self._parts.plan.terms))]
-        return TermKeys(tuple(values), kept, NOTHING, rows)
+            known, none = dict(zip(self._terms, values, strict=True)), np.zeros(rows, np.int64)
+            values = [known.get(place, none) for place in range(len(self._parts.plan.terms))]
+        return TermKeys(tuple(values), eligible, NOTHING, rows)
 
     def _ranges(self, side: Side, first: int, second: int | None, keys: TermKeys) -> Probed | ShiftedKeys | None:
         """Compute the ranges of both terms that one side's rows probe; None if some values are too large."""
@@ -390,14 +392,14 @@ class FusedTerms(FusedCells):
             else distances.closing((first, second), self._distances[other(side)])
         )
         if not self._plain or second is None:
-            asked = {place: self._asked(side, place, keys) for place in (first, second) if place is not None}
-            if not all(one.exact for one in asked.values()):
+            of_terms = {place: self._range(side, place, keys) for place in (first, second) if place is not None}
+            if not all(one.exact for one in of_terms.values()):
                 return None
-            own, kept = asked[first] if closing is None else closing.closed(asked), self._may_match[side]
+            own, eligible = of_terms[first] if closing is None else closing.closed(of_terms), self._eligible_rows[side]
             lo, hi = np.ascontiguousarray(own.lo[0]), np.ascontiguousarray(own.hi[0])
-            if kept is not None:
-                lo, hi = np.where(kept, lo, 1), np.where(kept, hi, 0)
-            return Probed(lo, hi, None, None) if second is None else _further(lo, hi, asked[second])
+            if eligible is not None:
+                lo, hi = np.where(eligible, lo, 1), np.where(eligible, hi, 0)
+            return Probed(lo, hi, None, None) if second is None else _further(lo, hi, of_terms[second])
         low, high = (0.0, 0.0) if closing is None else closing.distance
         if low > high:
             low = high = 0  # no row is stored
@@ -408,11 +410,11 @@ class FusedTerms(FusedCells):
         self._ends[side].grow(keys.rows)
         return ShiftedKeys(keys.values[first], keys.values[second], shifts)
 
-    def _asked(self, side: Side, place: int, keys: TermKeys) -> Ranges:
+    def _range(self, side: Side, place: int, keys: TermKeys) -> Ranges:
         """Return the ranges of one term that one side's rows probe; those of NULLs are any."""
         term = self._parts.plan.terms[place]
-        found = term.ranges_of_keys(side, keys.values[place]) if isinstance(term, RangeTerm) else None
-        return term.ranges(side, self._rows[side]) if found is None else found
+        ranges = term.ranges_of_keys(side, keys.values[place]) if isinstance(term, RangeTerm) else None
+        return term.ranges(side, self._rows[side]) if ranges is None else ranges
 
     # -- run ---------------------------------------------------------------------------------------------------------
 
@@ -434,29 +436,29 @@ class FusedTerms(FusedCells):
         assert program is not None  # noqa: S101 - the push is `programmed`
         self._bound = pair_filter(program, self._parts.windows)
         if self._bound is None:
-            words[CODE_LENGTH] = -1  # records are not found by their ordinals now
+            words[CODE_LENGTH] = -1  # records cannot be located by their ordinals now
             return
         code, constants, columns, sides, registers = self._bound.code
         for at, lines in zip(LINES, (code, constants, columns), strict=True):
             point(words, at, lines)
         words[SIDES_AT], words[REGISTERS] = address_of(sides), registers
 
-    def _kept(self, side: Side) -> NDArray[np.bool_]:
+    def _eligible(self, side: Side) -> NDArray[np.bool_]:
         """Return which rows of one side may match anything, (n,) bool, or (0,) for all."""
-        kept = self._may_match[side]
-        return NO_ROWS if kept is None else kept
+        eligible = self._eligible_rows[side]
+        return NO_ROWS if eligible is None else eligible
 
     def _whole_keys(self, side: Side, keys: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG002 - places of these
         """Return the keys by which rows of one side are checked where those in cells are not exact, (n,) int64."""
         return self._whole[side]
 
-    def _beside(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    def _dimensions(self, side: Side, times: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
         """Return the further dimensions of one side's rows, (n,) or (n, dims) int64; None without one."""
         dims, keys = self._parts.windows[side].layout.dims, self._keys[side].values
-        found = [keys[place] if times is None or place != self._time else times for place in dims]
-        if len(found) < 2:  # noqa: PLR2004 - to be put side by side
-            return found[0] if found else None
-        return np.stack(found, axis=1)
+        own = [keys[place] if times is None or place != self._time else times for place in dims]
+        if len(own) < 2:  # noqa: PLR2004 - to be put side by side
+            return own[0] if own else None
+        return np.stack(own, axis=1)
 
     def _answered(self, side: Side) -> bool:
         """Whether the ranges of one side's keys say everything: closed ones do, where both keys are one."""
@@ -465,10 +467,10 @@ class FusedTerms(FusedCells):
         return self._closed and second is not None and same_keys(terms[first], terms[second], side)
 
     def _look_at(self, role: Side, table: BandCells, first: dict[Side, int]) -> None:
-        """Set which of the rows that are inserted may match anything, beside all others."""
+        """Set which of the rows that are inserted may match anything, after all others."""
         super()._look_at(role, table, first)
-        kept = self._may_match[other(role)]
-        self._words[self.probe_sides[role].at + ELIGIBLE] = 0 if kept is None else address_of(kept)
+        eligible = self._eligible_rows[other(role)]
+        self._words[self.probe_sides[role].at + ELIGIBLE] = 0 if eligible is None else address_of(eligible)
 
     def _look_at_probes(self, role: Side, table: BandCells) -> None:
         """Set the addresses of the ranges that one side's rows probe, and of what is checked."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from slidejoin.operator.ingest.ingest import Ingest
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.ranges.terms import Around, ShiftedColumn
+    from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.rows.chunk import Fixed
     from slidejoin.sides import Side
 
@@ -49,13 +49,13 @@ class BatchColumns:
         Knows how rows are held.
     """
 
-    __slots__ = ("_intake", "_kept", "_side", "_words", "rows", "table")
+    __slots__ = ("_intake", "_side", "_stored", "_words", "rows", "table")
 
     def __init__(self, side: Side, table: pa.Table, intake: Ingest) -> None:
         self._side, self.table, self._intake = side, table, intake
         self.rows: int = table.num_rows
         self._words: dict[int, NDArray[np.int64] | None] = {}
-        self._kept: pa.Table | None = None
+        self._stored: pa.Table | None = None
 
     def words(self, place: int) -> NDArray[np.int64] | None:
         """Return the values of the column at that place, (n,) int64 whatever they mean; None if some are NULL.
@@ -72,9 +72,9 @@ class BatchColumns:
     @property
     def stored(self) -> pa.Table:
         """The rows as they are held."""
-        if self._kept is None:
-            self._kept = self._intake.held(self._side, self.table)
-        return self._kept
+        if self._stored is None:
+            self._stored = self._intake.held(self._side, self.table)
+        return self._stored
 
 
 class ColumnPlaces:
@@ -83,14 +83,14 @@ class ColumnPlaces:
     Parameters
     ----------
     plan : Plan
-    plain : mapping of side to tuple of Around or ShiftedColumn
+    plain : mapping of side to tuple of ShiftedColumn
         The columns of each side whose values are keys: one, or those of all terms of a composite key.
     held : mapping of side to columns
         Those of `Payload.plain`.
     """
 
     def __init__(
-        self, plan: Plan, plain: Mapping[Side, Sequence[Around | ShiftedColumn]], held: Mapping[Side, Sequence[Fixed]]
+        self, plan: Plan, plain: Mapping[Side, Sequence[ShiftedColumn]], held: Mapping[Side, Sequence[Fixed]]
     ) -> None:
         self._keys = {
             side: [(one, _whole(plan.taken_schema(side), one.column)) for one in columns]
@@ -146,7 +146,7 @@ class ColumnPlaces:
         return sort_values({side: taken[side].table for side in SIDES}, name)
 
 
-def _keys(taken: BatchColumns, plain: Around | ShiftedColumn, place: int | None) -> NDArray[np.int64] | None:
+def _keys(taken: BatchColumns, plain: ShiftedColumn, place: int | None) -> NDArray[np.int64] | None:
     """Return the keys of a column, in that place if its values in memory are keys."""
     return plain.keys(taken.stored.column(plain.column)) if place is None else taken.words(place)
 

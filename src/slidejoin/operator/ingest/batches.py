@@ -14,8 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.errors import SchemaError, nearest
-from slidejoin.operator.ingest.own_memory import checked, owned, owned_column, places_of_shared, places_to_check
-from slidejoin.operator.ingest.shared_values import shares_values, used_alone
+from slidejoin.operator.ingest.own_memory import (
+    checked,
+    owned,
+    owned_column,
+    places_of_shared,
+    places_to_check,
+    shares_values,
+    used_alone,
+)
 from slidejoin.rows.arrow_buffers import chunks_of
 
 if TYPE_CHECKING:

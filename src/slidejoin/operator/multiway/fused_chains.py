@@ -268,7 +268,7 @@ class FusedChains:
 
 
 def _key_place(plan: MultiPlan, step: Step, windows: Sequence[StreamWindow]) -> KeyPlace | None:
-    only = _beside(step)
+    only = _only_column(step)
     if only is None:
         return None
     shift, (name, column) = only.shift, stream_and_name(only.column)
@@ -282,7 +282,7 @@ def _key_place(plan: MultiPlan, step: Step, windows: Sequence[StreamWindow]) -> 
     return None
 
 
-def _beside(step: Step) -> ShiftedColumn | None:
+def _only_column(step: Step) -> ShiftedColumn | None:
     """Return how the only range of a step's probes follows from a column; None if it does not."""
     plan = step.plan
     term, *others = plan.terms

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
+from slidejoin.operator.candidates import candidates_of, written
 from slidejoin.operator.multiway.kernels.widening import rank_probes
 from slidejoin.operator.multiway.stream_window import gathered
 from slidejoin.operator.probe_batch import key_ranges
-from slidejoin.operator.probe_candidates import candidates_of, written
 from slidejoin.plan.multiway.multi_plan import NOTHING
 from slidejoin.plan.multiway.scope import NEWEST, UNTIL
 from slidejoin.predicate.expression.streams import stream_and_name, wide_name
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.operator.candidates import ProbeCandidates
     from slidejoin.operator.multiway.partial import Partial
     from slidejoin.operator.multiway.stream_window import StepIndex, StreamWindow
-    from slidejoin.operator.probe_candidates import ProbeCandidates
     from slidejoin.plan.multiway.multi_plan import MultiPlan
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.rows.widths import TableLimit

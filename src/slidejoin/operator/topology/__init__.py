@@ -9,7 +9,7 @@ from slidejoin.spec.topologies import KNOWN_TOPOLOGIES, Shared
 
 if TYPE_CHECKING:
     from slidejoin.operator.stats import Stats
-    from slidejoin.operator.topology.protocol import JoinTopology
+    from slidejoin.operator.topology.join_topology import JoinTopology
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
     from slidejoin.runtime.array_pool import ArrayPool

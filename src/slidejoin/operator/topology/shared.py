@@ -6,6 +6,7 @@ other thread does the same for the right index. Ordinals decide which rows see e
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import numpy as np
 from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
-from slidejoin.operator.topology.steps import TopologySteps, task
+from slidejoin.operator.topology.join_topology import JoinTopology
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.topologies import Shared
 
@@ -36,7 +37,7 @@ EVEN = 3
 idle."""
 
 
-class SharedTopology(TopologySteps):
+class SharedTopology(JoinTopology):
     """Takes one slice of arrivals after the other into both windows, and finds candidates: the shared topology."""
 
     def run(
@@ -81,7 +82,7 @@ class SharedTopology(TopologySteps):
         if self._plan.config.self_join or not (alone or many <= EVEN * few):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
             spread = self._alone if alone or self._plan.config.self_join else self._workers
-            spread.run([task(self._append, side, part, first, None) for side in SIDES])
+            spread.run([partial(self._append, side, part, first, None) for side in SIDES])
             batches |= {role: self._batch(role, part, first) for role in SIDES}
             answers |= self._answer(batches, dict.fromkeys(SIDES, 0), self._alone if alone else self._workers)
         elif alone:
@@ -90,7 +91,7 @@ class SharedTopology(TopologySteps):
             for side in SIDES:
                 own(side)
         else:
-            self._workers.run([task(own, side) for side in SIDES])
+            self._workers.run([partial(own, side) for side in SIDES])
         inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
         return self._candidates(batches, answers, inexact), inexact

@@ -98,7 +98,7 @@ class SideWindow:
     closing : sequence of pair of int
         Places of terms whose ranges may be closed, each with the term that closes them.
     make_index : callable
-        Makes an empty index, see `slidejoin.operator.topology.protocol`.
+        Makes an empty index, see `slidejoin.operator.topology.join_topology`.
     indexed : bool, default True
         Whether the rows are looked for by their keys; if not, the index stays empty.
     bounded : bool, default True

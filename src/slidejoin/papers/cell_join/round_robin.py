@@ -41,7 +41,7 @@ __all__ = ["RoundRobinTopology"]
 
 
 class RoundRobinTopology(DividedTopology):
-    """The topology of one join, see `TopologySteps`."""
+    """The topology of one join, see `JoinTopology`."""
 
     expires_alone = False
 

@@ -29,7 +29,7 @@ from slidejoin.index.factory import make_index
 from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
-from slidejoin.operator.topology.steps import TopologySteps, task
+from slidejoin.operator.topology.join_topology import JoinTopology
 from slidejoin.papers.cell_join.basic_windows.divided import DividedIndex
 from slidejoin.papers.cell_join.basic_windows.indexed_window import IndexedWindow
 from slidejoin.papers.cell_join.hash_buckets import HashedWindow
@@ -83,8 +83,8 @@ class ProbeJob(NamedTuple):
     probes: dict[Side, tuple[ProbeBatch, NDArray[np.int64]]]
 
 
-class CellJoinTopology(TopologySteps):
-    """The topology of one join, see `TopologySteps`."""
+class CellJoinTopology(JoinTopology):
+    """The topology of one join, see `JoinTopology`."""
 
     def __init__(
         self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool
@@ -143,7 +143,9 @@ class CellJoinTopology(TopologySteps):
             self._divide(self._load.began())
         # The windows of a self-join share the rows, which the left one takes: it comes first.
         alone = part.rows < self._plan.tuning.push_spread or self._plan.config.self_join
-        (self._alone if alone else self._workers).run([task(self._append, side, part, first, None) for side in SIDES])
+        (self._alone if alone else self._workers).run(
+            [partial(self._append, side, part, first, None) for side in SIDES]
+        )
         return self._found(part, first)
 
     def _found(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[RangeCandidates], set[int]]:

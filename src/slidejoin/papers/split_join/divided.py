@@ -16,7 +16,7 @@ from slidejoin.index.factory import make_index
 from slidejoin.index.protocol import Request
 from slidejoin.operator.candidates import RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
-from slidejoin.operator.topology.steps import TopologySteps
+from slidejoin.operator.topology.join_topology import JoinTopology
 from slidejoin.papers.split_join.cores.answers import MatchesInCores
 from slidejoin.papers.split_join.cores.cores_index import CoresIndex, DealtRows
 from slidejoin.papers.split_join.join_core import CoreMessage, JoinCore
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["DividedTopology"]
 
 
-class DividedTopology(TopologySteps):
-    """A topology with join cores, see `TopologySteps`.
+class DividedTopology(JoinTopology):
+    """A topology with join cores, see `JoinTopology`.
 
     Parameters
     ----------

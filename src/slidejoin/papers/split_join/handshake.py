@@ -327,7 +327,7 @@ class SegmentActor:
 
 
 class HandshakeTopology(DividedTopology):
-    """The topology of one join, see `TopologySteps`."""
+    """The topology of one join, see `JoinTopology`."""
 
     def __init__(
         self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool

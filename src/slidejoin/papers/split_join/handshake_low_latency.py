@@ -176,7 +176,7 @@ class ChainCore:
 
 
 class HandshakeLowLatencyTopology(DividedTopology):
-    """The topology of one join, see `TopologySteps`."""
+    """The topology of one join, see `JoinTopology`."""
 
     expires_alone = False
 

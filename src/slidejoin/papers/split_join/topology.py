@@ -54,7 +54,7 @@ quarter of it, pushes of 2^15 rows took 20 % longer than with no order at all; n
 
 
 class SplitJoinTopology(DividedTopology):
-    """The topology of one join, see `TopologySteps`."""
+    """The topology of one join, see `JoinTopology`."""
 
     def __init__(
         self, plan: Plan, windows: dict[Side, SideWindow], workers: Workers, stats: Stats, memory: ArrayPool

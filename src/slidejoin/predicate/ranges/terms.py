@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate.truth.values import Column
     from slidejoin.sides import Side
 
-__all__ = ["Around", "RangeTerm", "Shape", "ShiftedColumn", "make_terms", "ranged", "terms_of"]
+__all__ = ["RangeTerm", "Shape", "ShiftedColumn", "make_terms", "ranged", "terms_of"]
 
 MOST_PIECES = 16
 MOST_CROSSED = 256
@@ -42,20 +42,6 @@ MOST_CROSSED = 256
 DOUBLE = Type(Kind.FLOAT)
 Shape = Literal["equality", "band", "ranges", "not-equal"]
 _PREFERENCE: tuple[Shape, ...] = ("equality", "band", "ranges", "not-equal")
-
-
-class Around(NamedTuple):
-    """Ranges ``value - below`` to ``value + above`` around the values of a probe's column, which are its own keys."""
-
-    column: str
-    below: int
-    above: int
-    meaning: Type
-    step: int = 1
-
-    def keys(self, column: Column) -> NDArray[np.int64] | None:
-        """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
-        return plain_keys(column, self.meaning, self.step)
 
 
 class ShiftedColumn(NamedTuple):
@@ -68,6 +54,15 @@ class ShiftedColumn(NamedTuple):
     def keys(self, column: Column) -> NDArray[np.int64] | None:
         """Return the keys of that column's values, (n,); None if some are NULL or need more than 64 bits."""
         return plain_keys(column, self.meaning, self.shift.step)
+
+    @property
+    def around(self) -> tuple[int, int] | None:
+        """How far a probe's range reaches below and above its own key, where that is in it; None if it is not."""
+        shift = self.shift
+        if shift.sign != 1 or shift.lows.size != 1:
+            return None
+        low, high = int(shift.lows[0]), int(shift.highs[0])
+        return (-low, high) if -CALM <= low <= 0 <= high <= CALM else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +181,6 @@ class RangeTerm:
         if shift is None or own is None or shift.node != own:
             return None
         return ShiftedColumn(column_of(own)[1], own.type, shift)
-
-    def around(self, probe_side: Side) -> Around | None:
-        """Return how ranges lie around a probe's own key, where that is a column as it is; None if they do not."""
-        shifted = self.shifted_column(probe_side)
-        if shifted is None or shifted.shift.sign != 1 or shifted.shift.lows.size != 1:
-            return None
-        low, high = int(shifted.shift.lows[0]), int(shifted.shift.highs[0])
-        near = -CALM <= low <= 0 <= high <= CALM
-        return Around(shifted.column, -low, high, shifted.meaning, shifted.shift.step) if near else None
 
     @property
     def band_width(self) -> float | int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.operator.pair_advisor import PairAdvisor
+from slidejoin.operator.advisors import PairAdvisor
 from slidejoin.spark.bucket.first_partners import first_frames
 from slidejoin.spark.bucket.unmatched_rows import pending_of, unmatched_frames
 from slidejoin.spark.state.segments import (

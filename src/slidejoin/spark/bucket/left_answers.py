@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.errors import StateError
-from slidejoin.operator.deferred.aggregate_states import loaded_states, results_of, state_schema
+from slidejoin.operator.deferred.accumulators import loaded_states, results_of, state_schema
 from slidejoin.operator.deferred.nearness import nearest_first
 from slidejoin.plan.deferred import AggregateRule, NearestRule
 from slidejoin.plan.window_term import CountScope, first_seen

@@ -79,7 +79,7 @@ class Manifest:
     chosen : IndexTerms or None
         The index that segments are sealed for, and its terms; None for those that the predicate alone suggests.
     lost : float
-        What staying with them has cost, see `slidejoin.operator.pair_advisor.PairAdvisor.lost`.
+        What staying with them has cost, see `slidejoin.operator.advisors.PairAdvisor.lost`.
     """
 
     origin: str = field(default_factory=new_id)

@@ -1,32 +1,42 @@
-"""The steps that topologies share: rows into their side's window, rows into probes of the other side's."""
+"""What all topologies are: a topology inserts a slice of arrivals into both windows and finds its candidates.
+
+It decides two things: of which indexes the index of a side's window is made, and which thread does what with them. All
+else of a push (ordinals, scope, late rows, filters, output, expiry, snapshots) is the operator's and the same for all.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from slidejoin.index.factory import make_index
 from slidejoin.operator.probe_batch import probe_batch
-from slidejoin.operator.topology.protocol import JoinTopology
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
+    import pyarrow as pa
+
+    from slidejoin.index.factory import Keyspace
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
+    from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.operator.ingest.ingest import Push
+    from slidejoin.operator.output import Candidates, PairOutput
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
     from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.sides import Side
 
-__all__ = ["TopologySteps", "task"]
+__all__ = ["JoinTopology"]
 
 
-class TopologySteps(JoinTopology):
-    """A topology of one join, with the steps that most have in common.
+class JoinTopology(ABC):
+    """How insert and probe of one join are spread over cores.
 
     Parameters
     ----------
@@ -48,10 +58,44 @@ class TopologySteps(JoinTopology):
         self._workers, self._alone = workers, Workers(1)
         self._memory = memory
 
+    @property
+    def largest_slice(self) -> int | None:
+        """How many arrivals are emitted together at most; None if that is nothing to the topology."""
+        return None
+
+    def make_index(self, algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
+        """Return an empty index for one side's window, with that algorithm inside."""
+        return make_index(algorithm, keys, window)
+
     def insert(self, part: Push, first: dict[Side, int]) -> None:
-        """Only insert the rows, with ordinals from `first` on."""
+        """Only insert the rows of a slice, with ordinals from `first` on."""
         for side in SIDES:
             self._append(side, part, first, None)
+
+    @abstractmethod
+    def run(self, part: Push, first: dict[Side, int]) -> tuple[Iterator[Candidates], set[int]]:
+        """Insert the rows with ordinals from `first` on, and return the candidates of all slots in turn.
+
+        The set holds the terms that are not exact for these rows: their candidates have to be rechecked.
+        """
+
+    def tables_of(
+        self,
+        output: PairOutput,
+        part: Push,  # noqa: ARG002 - for a topology that adds rows of its own
+        first: dict[Side, int],  # noqa: ARG002 - see above
+    ) -> Callable[[Candidates], Iterator[pa.Table]]:
+        """Return what makes output tables of the candidates of a slice that `run` has been given."""
+        return output.pairs
+
+    @abstractmethod
+    def explain(self) -> str:
+        """Return what was chosen and why, in words."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to end
+        """End what runs in addition to the caller, such as threads; the topology may not be used after it."""
+
+    # -- steps that most have in common --------------------------------------------------------------------------------
 
     def _append(self, side: Side, part: Push, first: dict[Side, int], prepared: Prepared | None) -> None:
         start, source = perf_counter(), self._source(side)
@@ -76,8 +120,3 @@ class TopologySteps(JoinTopology):
     def _only_counts(self, inexact: Collection[int]) -> bool:
         """Whether only numbers of candidates are needed: the output is counts, and no candidate is rechecked."""
         return self._plan.config.output == "count" and self._plan.filter(inexact) is None
-
-
-def task(function: Callable[..., None], *args: object) -> Callable[[], None]:
-    """Return a call as a task for `Workers`."""
-    return lambda: function(*args)
