@@ -168,7 +168,11 @@ LIMITS = {
 
 TUNED = {
     "SMALLEST_SPREAD": ("push_spread", "text_spread"),
-    "SMALLEST_PART": ("owned_probe_spread", "write_spread"),
+    "SMALLEST_PART": ("owned_probe_spread", "write_spread", "search_spread", "reduction_spread"),
+    "SMALLEST_LIMIT": ("smallest_run",),
+    "IN_ORDER": ("ordered_probes",),
+    "AT_ONCE": ("merge_at_once",),
+    "SHARE": ("merge_share",),
     "SMALLEST_DEAR_SPREAD": ("dear_push_spread",),
     "SMALLEST_SEARCH": ("probe_spread",),
     "SMALLEST_SLICE": ("smallest_slice",),

@@ -78,6 +78,45 @@ class Tuning:
     """Bits of a key up to which a table of cells can tell keys apart by 32 bits and their place, and still spreads them
     evenly."""
 
+    # -- sorted runs ---------------------------------------------------------------------------------------------------
+
+    search_spread: int = 1 << 11
+    """Probes of a search: handing over a part costs some 30 µs, as much as 500 probes."""
+    reduction_spread: int = 1 << 10
+    """Probes whose nearest rows or reductions are searched for."""
+    ordered_probes: int = 512
+    """Probes above which sorting them pays: fewer read separate lines anyway."""
+    probes_together: int = 1 << 17
+    """Probes searched together at most: the more there are, the more often neighbours read the same line of a run."""
+    few_matches: int = 32
+    """Matches a probe, on average, up to which they are written as they are located: otherwise ranges are stored. With
+    open ranges a few probes have nearly all matches, which are contiguous: 1.1 times as fast with 10 a probe, 0.8 with
+    100."""
+    few_matches_around: int = 160
+    """The same of ranges around the probes' own keys, which are equally wide: with 10 to 100 of them positions are 1.9
+    to 1.4 times as fast, with 300 0.95 times."""
+    spare_matches: int = 1 << 10
+    """Spare room for matches, so that one probe with many does not stop all."""
+    ranges_again: int = 32
+    """Batches answered by ranges after one that had too many matches to be written at once, which costs a search."""
+    wide_range: int = 128
+    """Candidates a probe from which on ranges are wide: the newest push stays a run of its own."""
+    ages_from: int = 8
+    """Candidates, for each row of a run, that are checked one by one before ages are built to count them: building
+    takes a row about as long."""
+    smallest_run: int = 1 << 12
+    """Rows up to which runs are merged however small the window is: below it a merge costs less than one more
+    search."""
+    merge_at_once: int = 1 << 13
+    """Rows that a push may merge besides its own: as many take 15 µs."""
+    merge_share: int = 32
+    """Rows merged at once for each row of a push: they take about as long as the row's other steps."""
+    row_move_cost: float = 3.5
+    """Nanoseconds of moving a row once, with its place in a directory."""
+    halved_from: int = 1 << 12
+    """Rows of a run that leave and are reduced one by one rather than halved: a few in each range, as a part more costs
+    a search."""
+
     # -- texts ---------------------------------------------------------------------------------------------------------
 
     epoch_rows: int = 1 << 12

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from slidejoin.index.answer import BatchMatches, MatchPositions
 from slidejoin.index.probe import Probes
-from slidejoin.index.sorted_runs import answers, bi_sort, merging
-from slidejoin.index.sorted_runs import run as runs_module
+from slidejoin.index.sorted_runs import answers
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, Run, build_run, merge_runs
 from slidejoin.index.sorted_runs.probes import Reach
 from slidejoin.spec import options
+from tests.narrow import tune
 
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), 2**63 - 1]))
 Row = tuple[int, int, tuple[int, ...]]
@@ -177,13 +177,8 @@ def test_any_sequence_of_appends_and_expiries(
     chosen: options.BiSort | None,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "IN_ORDER", in_order)
-        patch.setattr(bi_sort, "TOGETHER", 1 + in_order % 5)
-        patch.setattr(bi_sort, "SMALLEST_LIMIT", limit)
-        patch.setattr(merging, "AT_ONCE", at_once)
-        patch.setattr(merging, "SHARE", 1)
-        patch.setattr(runs_module, "LOOKED_AT", at_once % 2)
-        patch.setattr(bi_sort, "WIDE", wide)
+        tune(patch, ordered_probes=in_order, probes_together=1 + in_order % 5, smallest_run=limit)
+        tune(patch, merge_at_once=at_once, merge_share=1, ages_from=at_once % 2, wide_range=wide)
         chain = Chain(dims, merge, options=chosen)
         for _ in range(data.draw(st.integers(1, 8))):
             if data.draw(st.integers(0, 3)) == 0:
@@ -227,9 +222,7 @@ def test_probes_that_may_have_a_match_are_not_left_out(
 ) -> None:
     lo, hi = (np.array([[probe[k][end] for probe in asked] for k in range(pieces)], np.int64) for end in (0, 1))
     runs = [build_run(0, len(own), np.array(own, np.int64), np.empty((len(own), 0), np.int64), None) for own in keys]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "IN_ORDER", 0)
-        order = answers.order_of_some(lo, hi, runs).tolist()
+    order = answers.order_of_some(lo, hi, runs, 0).tolist()
     assert len(set(order)) == len(order) <= len(asked)
     found = {
         i
@@ -241,9 +234,7 @@ def test_probes_that_may_have_a_match_are_not_left_out(
 
 
 def test_probes_of_many_matches_are_left_to_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bi_sort, "TOGETHER", 2)
-    monkeypatch.setattr(answers, "SPARE", 8)
-    monkeypatch.setattr(answers, "FEW", 4)
+    tune(monkeypatch, probes_together=2, spare_matches=8, few_matches=4)
     chain = Chain(0)
     chain.append([(i // 25, ()) for i in range(50)])
     probes = probes_of([[(9, 9), (5, 6), (1, 1), (0, 0), (0, 2)]], [(0, 99)] * 5, [])

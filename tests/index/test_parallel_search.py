@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
-from slidejoin.index import parallel_search as probing
 from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs import answers, bi_sort
@@ -49,7 +48,7 @@ def both_passes(index: BiSortIndex, probes: Probes, threads: int) -> tuple[list[
 def test_parts_are_the_whole(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     index, probes = index_and_probes(n)
     expected = both_passes(index, probes, 1)
-    monkeypatch.setattr(probing, "SMALLEST_PART", 1)
+    tune(monkeypatch, search_spread=1)
     for threads in (2, 5):
         assert both_passes(index, probes, threads) == expected
 
@@ -79,7 +78,7 @@ def test_streams_do_not_depend_on_threads(
     options = {**options, "algorithm": algorithm}
     expected = stream_results(1, **options)
     assert any(expected)
-    monkeypatch.setattr(probing, "SMALLEST_PART", 3)
+    tune(monkeypatch, search_spread=3)
     tune(monkeypatch, push_spread=3)
     tune(monkeypatch, probe_spread=3)
     tune(monkeypatch, owned_probe_spread=3)
@@ -114,12 +113,11 @@ def test_matches_or_ranges_give_the_same_pairs(threads: int, self_join: bool, mo
     assert any(expected)
     tune(monkeypatch, push_spread=3)
     tune(monkeypatch, probe_spread=3)
-    monkeypatch.setattr(bi_sort, "RANGES_AGAIN", 1)
+    tune(monkeypatch, ranges_again=1)
     asked: list[bool] = []
     for room in (8, 40, 400):
         # Some pushes, or some parts of them, find too many matches to write them down at once.
-        monkeypatch.setattr(answers, "FEW", 0)
-        monkeypatch.setattr(answers, "SPARE", room)
+        tune(monkeypatch, few_matches=0, spare_matches=room)
         few = answers.write_few
 
         def noted(*args: Any, few: Any = few) -> bool:

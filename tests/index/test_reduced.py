@@ -16,6 +16,7 @@ from slidejoin.index.sorted_runs.kernels.summarising import PLACES
 from slidejoin.runtime.threads import Workers
 from tests.index.test_bi_sort import i64, in_any, probes_of
 from tests.law.checks import examples
+from tests.narrow import tune
 
 LARGEST = int(np.iinfo(np.int64).max)
 CHANNELS = (
@@ -87,8 +88,7 @@ def test_any_chain_of_runs(drawn: dict[str, Any]) -> None:
     index, base = BiSortIndex(dims), 5
     rows = np.empty((0, 3), np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduced_rows, "LEAST", 2)
-        patch.setattr(reduced_rows, "SMALLEST_PART", 2)
+        tune(patch, halved_from=2, reduction_spread=2)
         for number, size in enumerate(drawn["sizes"]):
             new = np.stack([np.arange(base, base + size), *rng.integers(0, drawn["spread"], (2, size))], axis=1)
             index.append(build_run(base, size, new[:, 1].copy(), new[:, 2:].copy()[:, :dims], None), len(rows) + size)
@@ -115,7 +115,7 @@ def test_a_leaving_run_is_halved_where_rows_leave() -> None:
     parts = leaving.parts(10, 100, workers)
     assert (parts[0].base, parts[-1].base + parts[-1].rows) == (10, 1 << 15)
     assert [one.base + one.rows for one in parts[:-1]] == [one.base for one in parts[1:]]
-    assert parts[0].rows <= reduced_rows.LEAST < parts[0].rows + parts[1].rows
+    assert parts[0].rows <= workers.tuning.halved_from < parts[0].rows + parts[1].rows
     assert parts[0].keys.tolist() == list(range(10, parts[0].base + parts[0].rows))
     assert leaving.nbytes == sum(one.nbytes for one in parts)
     later = leaving.parts(parts[1].base, parts[1].base + 5, workers)

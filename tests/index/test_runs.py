@@ -107,11 +107,9 @@ def test_a_merge_leaves_rows_out_in_one_pass(a: list[int], b: list[int], data: A
     older = build_run(7, len(a), i64(a), nothing[: len(a)], None if marks is None else np.array(marks, np.bool_))
     newer = build_run(7 + len(a), len(b), i64(b), nothing[: len(b)], None)
     whole = merge_runs(older.trimmed(7 + floor), newer)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "TILE", tile)
-        merge, turns = Merge(older, newer, 7 + floor, whole=stretch > 80), 1
-        while not merge.advance(stretch):
-            turns += 1
+    merge, turns = Merge(older, newer, 7 + floor, whole=stretch > 80, tile=tile), 1
+    while not merge.advance(stretch):
+        turns += 1
     assert turns <= 1 + merge.size // stretch
     run = merge.result()
     assert (run.base, run.rows, run.size) == (whole.base, whole.rows, whole.size)

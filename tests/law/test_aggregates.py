@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.sorted_runs import reduced_rows
 from slidejoin.operator.deferred import path
 from tests.law.checks import ORDERS, assert_stats, examples, line
+from tests.narrow import tune
 from tests.oracle import Aggregates, Oracle
 from tests.strategies import Case, cases
 from tests.tables import rows_of
@@ -149,7 +149,7 @@ def test_restart_between_pushes(folding: bool, drawn: tuple[Case, Chosen]) -> No
 @given(drawn=aggregate_cases(), algorithm=st.sampled_from(["bi_sort", "planar", "pim_tree", "nested_loop"]))
 def test_any_index(drawn: tuple[Case, Chosen], algorithm: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduced_rows, "LEAST", 1)
+        tune(patch, halved_from=1)
         assert_aggregates(*drawn, algorithm=algorithm)
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.sorted_runs import reduced_rows
 from slidejoin.operator.deferred.aggregates import AggregateSearch
 from slidejoin.operator.deferred.nearest import NearestSearch
 from tests.law.checks import same_tables
+from tests.narrow import tune
 
 ROWS, PUSHES = 400, 6
 
@@ -82,8 +82,7 @@ def assert_both_ways(search: type, method: str, seed: int, kind: str, *, searche
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduced_rows, "LEAST", 8)
-        patch.setattr(reduced_rows, "SMALLEST_PART", 50)
+        tune(patch, halved_from=8, reduction_spread=50)
         patch.setattr(search, method, noted)
         searched = outputs(seed, kind, **options)
         patch.setattr(search, "of", lambda *_: None)

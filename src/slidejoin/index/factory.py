@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.index.keys import RowKeys
     from slidejoin.index.protocol import Index, Occupancy, SealedPart
     from slidejoin.spec.options import Options
+    from slidejoin.tuning import Tuning
 
 __all__ = ["SEALED", "Keyspace", "cell_table", "make_index", "mapped", "run_chain", "sealed"]
 
@@ -47,6 +48,8 @@ class Keyspace(NamedTuple):
         Where branches of OR have an index each: the algorithm and the keys of each.
     time : int or None
         The further dimension by which rows of a time window expire, -1 for the key; None in a count window.
+    tuning : Tuning or None
+        Thresholds; None for the present ones.
     """
 
     dims: int
@@ -55,6 +58,7 @@ class Keyspace(NamedTuple):
     merge: bool
     branches: tuple[tuple[str, Keyspace], ...] = ()
     time: int | None = None
+    tuning: Tuning | None = None
 
 
 def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
@@ -74,9 +78,9 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         made: Index = KNOWN_STRUCTURES.class_of(structure)(chosen, keys.dims, window.capacity, window.first)
         return made
     if algorithm == PLANAR:
-        return PlanarIndex(keys.dims, merge=keys.merge, options=options)
+        return PlanarIndex(keys.dims, merge=keys.merge, options=options, own=keys.tuning)
     if algorithm != CELLS or keys.axis is None:
-        return BiSortIndex(keys.dims, merge=keys.merge, options=options)
+        return BiSortIndex(keys.dims, merge=keys.merge, options=options, own=keys.tuning)
     return BandCells(
         keys.axis, keys.dims, rows_for(window, 0), window.first,
         wide=keys.axis.wide, next_row=window.next,

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["by_and_by", "search"]
 
-SMALLEST_PART = 2048
-"""Probes from which on a further thread pays: handing over a part costs some 30 µs, as much as 500 probes."""
-
 LARGEST_PART = 1 << 14
 """Probes searched together at most: their intermediate results between the two passes stay in the cache."""
 
@@ -88,7 +85,7 @@ class Searched(Protocol):
 def search(index: Searched, probes: Probes, workers: Workers) -> BatchMatches:
     """Search for all probes, in as many parts as there are threads and work for them."""
     n = len(probes)
-    count = max(1, min(workers.threads, n // SMALLEST_PART), -(-n // LARGEST_PART))
+    count = max(1, min(workers.threads, n // workers.tuning.search_spread), -(-n // LARGEST_PART))
     if count == 1:
         return index.search(probes)
     bounds = [n * i // count for i in range(count + 1)]

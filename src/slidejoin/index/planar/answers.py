@@ -33,9 +33,8 @@ from slidejoin.index.planar.kernels.reporting import (
     put_listed,
     report,
 )
-from slidejoin.index.sorted_runs.answers import IN_ORDER, order_of
+from slidejoin.index.sorted_runs.answers import every, order_of
 from slidejoin.runtime.array_pool import ArrayPool
-from slidejoin.runtime.threads import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.planar.run import PlanarRun
     from slidejoin.index.probe import Probes
+    from slidejoin.runtime.threads import Workers
 
 __all__ = ["Lines", "MatchesInBoxes", "Reached", "count_whole", "lines_of"]
 
@@ -135,8 +135,6 @@ second where they are taken in the order of their keys, which is made first."""
 SHARES = 2
 """Stretches for each thread: one that comes late takes fewer."""
 
-ALONE = Workers(1)
-EVERY = np.arange(IN_ORDER, dtype=np.int32)
 
 NONE_YOUNG = YoungRows(np.empty((3, 0), np.int64), np.empty((0, 0), np.int64), 0)
 
@@ -150,12 +148,14 @@ class Boxes:
         As `index.planar.kernels.reporting.report` takes them.
     order, side_lines : (n,) int32
         Likewise.
+    few : int
+        Up to how many probes stay as they come.
     keys : BoxKeys
         The ranges of both keys themselves.
     """
 
     __slots__ = (
-        "_by_side", "_seen", "_x", "_y", "boxes", "keys", "order", "side_lines", "sides", "table",
+        "_by_side", "_seen", "_x", "_y", "boxes", "few", "keys", "order", "side_lines", "sides", "table",
     )  # fmt: skip
 
     def __init__(self, seen: Reached, probes: Probes, workers: Workers) -> None:
@@ -171,17 +171,18 @@ class Boxes:
         if own.size:
             low, high = probes.aux_lo[own], probes.aux_hi[own]
         self.keys = BoxKeys(*map(np.ascontiguousarray, (probes.lo, probes.hi, low, high)))
-        self.order = self._by_side = EVERY[: len(probes)]
-        if len(probes) > IN_ORDER:
+        self.few = workers.tuning.ordered_probes
+        self.order = self._by_side = every(len(probes))
+        if len(probes) > self.few:
             workers.run([self._put_in_order, self._put_sides_in_order])
-        self.side_lines = _inverse(self._by_side)
+        self.side_lines = _inverse(self._by_side, self.few)
         self.boxes, self.sides = _room(self.keys.lo, len(seen)), _room(self.keys.lo_second, len(seen))
 
     def _put_in_order(self) -> None:
-        self.order = order_of(self.keys.lo, self.keys.hi, [run.x for run in self._seen.runs])
+        self.order = order_of(self.keys.lo, self.keys.hi, [run.x for run in self._seen.runs], self.few)
 
     def _put_sides_in_order(self) -> None:
-        self._by_side = order_of(self.keys.lo_second, self.keys.hi_second, [run.y for run in self._seen.runs])
+        self._by_side = order_of(self.keys.lo_second, self.keys.hi_second, [run.y for run in self._seen.runs], self.few)
 
     def find(self, first: int, last: int) -> None:
         """Write lines first…last-1 of `boxes` and of `sides`."""
@@ -200,21 +201,17 @@ def _stretches(probes: int, workers: Workers) -> list[tuple[int, int]]:
     """Return the first and the last line, and one more, of each task of so many probes."""
     parts = 1
     if workers.threads > 1:
-        least = LEAST_APART if probes <= IN_ORDER else LEAST_STRETCH
+        least = LEAST_APART if probes <= workers.tuning.ordered_probes else LEAST_STRETCH
         parts = max(1, min(SHARES * workers.threads, probes // least))
     return list(pairwise(probes * number // parts for number in range(parts + 1)))
 
 
-def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
-    if order.size <= IN_ORDER:  # each is where it was
+def _inverse(order: NDArray[np.int32], few: int) -> NDArray[np.int32]:
+    if order.size <= few:  # each is where it was
         return order
     lines = np.empty(order.size, np.int32)
     lines[order] = np.arange(order.size, dtype=np.int32)
     return lines
-
-
-def _every_line(probes: int) -> NDArray[np.int32]:
-    return EVERY[:probes] if probes <= IN_ORDER else np.arange(probes, dtype=np.int32)
 
 
 def _room(lo: NDArray[np.int64], runs: int) -> NDArray[np.int64]:
@@ -252,7 +249,7 @@ class MatchesInBoxes(BatchMatches):
         young: YoungRows = NONE_YOUNG,
         *,
         only_counts: bool = False,
-        workers: Workers = ALONE,
+        workers: Workers,
     ) -> None:
         n = len(probes)
         self._probes, self._boxes, self._young = probes, Boxes(seen, probes, workers), young
@@ -268,7 +265,7 @@ class MatchesInBoxes(BatchMatches):
         each = (0, 0) if only_counts else (KEPT_A_PROBE, LEAST_ROOM)
         rooms = [0, *(each[0] * last + each[1] * at for at, (_, last) in enumerate(stretches, 1))]
         self._kept: NDArray[np.int64] = kept_pool.take(rooms[-1])
-        mode, lines = COUNT if only_counts else KEEP, _every_line(n)
+        mode, lines = COUNT if only_counts else KEEP, every(n)
 
         def answer(number: int) -> None:
             first, last = stretches[number]
@@ -296,12 +293,12 @@ class MatchesInBoxes(BatchMatches):
         put_listed(self._kept, stored_at, placed, first, last, Pairs(probes, stored))
         again = np.flatnonzero((stored_at[first:last] < 0) & (self.counts[first:last] > 0)) + first
         if again.size:
-            lines = _inverse(self._boxes.order)[again]
+            lines = _inverse(self._boxes.order, self._boxes.few)[again]
             lines.sort()
             self._report(lines, FILL, places, stored)
 
 
-def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64], workers: Workers = ALONE) -> None:
+def count_whole(seen: Reached, probes: Probes, counts: NDArray[np.int64], workers: Workers) -> None:
     """Add to `counts` (n,) int64 the rows that probes find in runs each of which they see as a whole or not at all.
 
     What a probe finds in a run of which it sees a part is not counted. Threads take probes as in `MatchesInBoxes`.

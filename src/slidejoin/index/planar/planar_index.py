@@ -26,7 +26,9 @@ from slidejoin.index.planar.run import PlanarMerge, PlanarRun
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.merging import NeighbourMerges
 from slidejoin.index.sorted_runs.probes import Reach
+from slidejoin.runtime.threads import Workers
 from slidejoin.spec.options import Planar as PlanarOptions
+from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from slidejoin.index.planar.kernels.reporting import YoungRows
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request, SealedPart
-    from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
 __all__ = ["PlanarIndex"]
@@ -65,6 +66,8 @@ class PlanarIndex(Index):
         Whether runs are merged.
     options : Options, optional
         Options set by the user.
+    own : Tuning, optional
+        Thresholds.
     """
 
     name = "planar"
@@ -72,12 +75,14 @@ class PlanarIndex(Index):
     """Runs expire wherever they are in the chain."""
     dear_probes = True
 
-    def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
+    def __init__(
+        self, dims: int, *, merge: bool = True, options: Options | None = None, own: Tuning | None = None
+    ) -> None:
         self.dims, self._merging = dims, merge
         self.options = options if isinstance(options, PlanarOptions) else PlanarOptions()
         """Options set by the user."""
         self._runs: list[PlanarRun] = []
-        self._merges = NeighbourMerges[PlanarRun](pushes=4)
+        self._merges = NeighbourMerges[PlanarRun](pushes=4, tuning=own or tuning())
         self._lengthening = Lock()
         self._collected: Collected | None = None
         self._expiring = -1
@@ -198,10 +203,13 @@ class PlanarIndex(Index):
             looked_at = reached.only(reached.checks & CHECK_AUX != 0)
             counts += MatchesInBoxes(looked_at, probes, young, only_counts=True, workers=workers).counts
         count_whole(alone, probes, counts, workers)
+        one = Workers(1, workers.tuning)
         for at in np.flatnonzero(alone.checks):
             seen = alone.only(np.arange(len(alone)) == at)
             for first, last in seeing_parts(seen.runs[0], probes):
-                counts[first:last] += MatchesInBoxes(seen, probes.part(first, last), only_counts=True).counts
+                counts[first:last] += MatchesInBoxes(
+                    seen, probes.part(first, last), only_counts=True, workers=one
+                ).counts
         return CountedMatches(counts, lambda: self.search(probes, workers))
 
     @property

@@ -42,20 +42,18 @@ if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.probes import OrderedProbes
     from slidejoin.index.sorted_runs.run import Run
     from slidejoin.runtime.threads import Workers
+    from slidejoin.tuning import Tuning
 
 __all__ = [
-    "TOGETHER",
     "MatchesInRuns",
     "count_ascending",
+    "every",
     "nearest_rows",
     "order_of",
     "runs_table",
     "write_ascending",
     "write_few",
 ]
-
-SMALLEST_PART = 1 << 10
-"""Probes from which on a further thread pays."""
 
 ranges_pool = ArrayPool(np.int64, most=8)
 positions_pool = ArrayPool(np.uint32, most=8)
@@ -76,21 +74,22 @@ class MatchesInRuns(BatchMatches):
         Matches of each probe.
     """
 
-    __slots__ = ("_lines", "_probes", "_runs", "candidates", "counts", "order", "ranges", "table")
+    __slots__ = ("_lines", "_ordered_probes", "_probes", "_runs", "candidates", "counts", "order", "ranges", "table")
 
-    def __init__(self, probes: Probes, runs: list[Run], checks: list[int]) -> None:
+    def __init__(self, probes: Probes, runs: list[Run], checks: list[int], tuning: Tuning) -> None:
         n, columns = len(probes), len(runs) * probes.lo.shape[0]
         self._probes = probes
         self._runs = runs  # keeps the memory that the table points to
         self.table = runs_table(runs, checks)
         self.ranges: NDArray[np.int64] = ranges_pool.take(columns * n).reshape(n, columns)
-        self.order = order_of(probes.lo, probes.hi, runs)
+        self._ordered_probes = tuning.ordered_probes
+        self.order = order_of(probes.lo, probes.hi, runs, tuning.ordered_probes)
         sums = np.empty(columns, np.int64)
         find_ranges(self.table, probes.lo, probes.hi, self.order, self.ranges, sums)
         self.candidates = int(sums.sum())
         for r, run in enumerate(runs):
             if checks[r] == CHECK_SEEN:
-                self.table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()))
+                self.table[r, AGES] = run.ages_for(int(sums[r :: len(runs)].sum()), tuning.ages_from)
         self.counts: NDArray[np.int64] = np.empty(n, np.int64)
         count_matches(self.table, self.ranges, self.order, probes.criteria, self.counts)
         self._lines: NDArray[np.int32] | None = None
@@ -106,7 +105,7 @@ class MatchesInRuns(BatchMatches):
         if self._lines is None:
             n = len(self._probes)
             lines = self.order
-            if n > IN_ORDER:
+            if n > self._ordered_probes:
                 lines = np.empty(n, np.int32)
                 lines[self.order] = np.arange(n, dtype=np.int32)
             self._lines = lines
@@ -145,17 +144,17 @@ class MatchesInRuns(BatchMatches):
         )
 
 
-def write_few(probes: Probes, runs: list[Run], checks: list[int], into: MatchPositions) -> bool:
+def write_few(probes: Probes, runs: list[Run], checks: list[int], into: MatchPositions, tuning: Tuning) -> bool:
     """Answer the next probes by positions, and tell whether they had few matches; else nothing is answered.
 
     `checks` says which checks candidates of each run need.
     """
     n = len(probes)
-    order = order_of_some(probes.lo, probes.hi, runs)
+    order = order_of_some(probes.lo, probes.hi, runs, tuning.ordered_probes)
     counts = into.counts[into.done : into.done + n]
     if order.size < n:
         counts[:] = 0
-    matches = FewMatches(positions_pool.take(_room(n, FEW)), np.zeros(n, np.int32), counts)
+    matches = FewMatches(positions_pool.take(_room(n, tuning.few_matches, tuning)), np.zeros(n, np.int32), counts)
     size = find_few(runs_table(runs, checks), probes.lo, probes.hi, order, probes.criteria, matches)
     if size < 0:
         return False
@@ -165,10 +164,11 @@ def write_few(probes: Probes, runs: list[Run], checks: list[int], into: MatchPos
     return True
 
 
-def write_ascending(probes: OrderedProbes, runs: list[Run], into: MatchPositions) -> None:
+def write_ascending(probes: OrderedProbes, runs: list[Run], into: MatchPositions, tuning: Tuning) -> None:
     """Answer all probes, which come in the order of their keys, by positions, if they have few matches; else none."""
     n = probes.run.size
-    positions, spots = positions_pool.take(_room(n, FEW_AROUND) + BOTH), words_pool.take(n)
+    room = _room(n, tuning.few_matches_around, tuning) + BOTH
+    positions, spots = positions_pool.take(room), words_pool.take(n)
     table = runs_table(runs, [0] * len(runs))
     size = find_ascending(table, probes.ordered, probes.rank, probes.view, positions, spots)
     if size >= 0:
@@ -209,11 +209,12 @@ def nearest_rows(batch: NearestProbes, runs: list[Run], checks: list[int], worke
     shape[[MASK, BASE_VALUE, DIMENSION, DOUBLES]] = batch.place
     bounds = [run.values_within(batch.place) for run in runs]
     turns = _nearest_first(bounds, int(np.median(batch.values)))
-    order = order_of(batch.probes.lo, np.minimum(batch.split, batch.probes.hi)[:1], runs)
+    ends = batch.probes.lo, np.minimum(batch.split, batch.probes.hi)[:1]
+    order = order_of(*ends, runs, workers.tuning.ordered_probes)
     far, held = np.empty((n, batch.k), np.uint64), np.empty((n, batch.k), np.int64)
     chosen, targets = NearestSoFar(nearest.counts, far, held, nearest.ordinals), Targets(batch.values, batch.own)
     sides, criteria = (below is not None, above is not None), batch.probes.criteria
-    parts = max(1, min(workers.threads, n // SMALLEST_PART))
+    parts = max(1, min(workers.threads, n // workers.tuning.reduction_spread))
 
     def take(part: int) -> None:
         # Neighbours by key, which read the same lines of a run.
@@ -254,48 +255,41 @@ def _places(
     return places
 
 
-def _room(probes: int, few: int) -> int:
+def _room(probes: int, few: int, tuning: Tuning) -> int:
     """Return up to how many matches of so many probes are written before ranges are stored instead."""
-    return min(few * probes, max(LEAST * probes, MOST)) + SPARE
+    return min(few * probes, max(LEAST * probes, MOST)) + tuning.spare_matches
 
-
-FEW, FEW_AROUND = 32, 160
-"""Matches a probe, on average, up to which they are written as they are located: otherwise ranges are stored.
-The second of ranges around the probes' own keys, which are equally wide: with 10 to 100 of them positions are 1.9 to
-1.4 times as fast, with 300 0.95 times. With open ranges a few probes have nearly all matches, which are contiguous: 1.1
-times with 10 a probe, 0.8 with 100."""
 
 LEAST, MOST = 8, 1 << 23
 """With very many probes: matches a probe, and positions in all, 32 MiB."""
 
-SPARE = 1 << 10
-"""Spare room for pairs, so that one probe with many matches does not stop all."""
-
-TOGETHER = 1 << 17
-"""Probes searched together at most: the more there are, the more often neighbours read the same line of a run."""
-
-IN_ORDER = 512
-"""Probes from which on sorting them pays: fewer read separate lines anyway."""
-
 EVERYWHERE = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
 """The smallest and the largest key that there can be."""
 
-_every = np.arange(IN_ORDER, dtype=np.int32)
+_every = np.arange(1 << 9, dtype=np.int32)
 
 
-def order_of(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
-    """Return the order in which probes with the ranges lo, hi (k, n) int64 are best taken, (n,) int32."""
+def every(probes: int) -> NDArray[np.int32]:
+    """Return the numbers of so many probes, (n,) int32; not to be written."""
+    return _every[:probes] if probes <= _every.size else np.arange(probes, dtype=np.int32)
+
+
+def order_of(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run], few: int) -> NDArray[np.int32]:
+    """Return the order in which probes with the ranges lo, hi (k, n) int64 are best taken, (n,) int32.
+
+    Up to `few` probes stay as they come.
+    """
     n = lo.shape[1]
-    if n <= IN_ORDER:
-        return _every[:n]
-    return _in_stretches(lo, hi, runs, *EVERYWHERE) if runs else np.arange(n, dtype=np.int32)
+    if n <= few:
+        return every(n)
+    return _in_stretches(lo, hi, runs, *EVERYWHERE) if runs else every(n)
 
 
-def order_of_some(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run]) -> NDArray[np.int32]:
+def order_of_some(lo: NDArray[np.int64], hi: NDArray[np.int64], runs: list[Run], few: int) -> NDArray[np.int32]:
     """Do the same, but leave out probes whose range holds no key of any run, where probes are many: (m,) int32."""
     # Of several ranges any may be empty, so that the last one does not tell where they end.
-    if lo.shape[1] <= IN_ORDER or lo.shape[0] > 1 or not runs:
-        return order_of(lo, hi, runs)
+    if lo.shape[1] <= few or lo.shape[0] > 1 or not runs:
+        return order_of(lo, hi, runs, few)
     return _in_stretches(lo, hi, runs, min(run.smallest for run in runs), max(run.largest_key for run in runs))
 
 

@@ -19,7 +19,6 @@ from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.index.sorted_runs.answers import (
-    TOGETHER,
     MatchesInRuns,
     count_ascending,
     nearest_rows,
@@ -28,13 +27,14 @@ from slidejoin.index.sorted_runs.answers import (
 )
 from slidejoin.index.sorted_runs.insertion_buffer import InsertionBuffer
 from slidejoin.index.sorted_runs.kernels.summarising import PLACES, ROWS_SHIFT
-from slidejoin.index.sorted_runs.merging import Merge, NeighbourMerges, best_levels, merge_runs
+from slidejoin.index.sorted_runs.merging import Levels, Merge, NeighbourMerges, best_levels, merge_runs
 from slidejoin.index.sorted_runs.probes import OrderedProbes, Reach
 from slidejoin.index.sorted_runs.reduced_rows import LeavingRun, parts_of, reduced_rows
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.index.sorted_runs.values import ValuesByOrdinal
 from slidejoin.jit.vectors.vectors import LOW_32
 from slidejoin.spec.options import BiSort as BiSortOptions
+from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,8 +59,12 @@ class BiSortIndex(Index):
     spans_ordinals = False
     """Runs expire wherever they are in the chain."""
 
-    def __init__(self, dims: int, *, merge: bool = True, options: Options | None = None) -> None:
+    def __init__(
+        self, dims: int, *, merge: bool = True, options: Options | None = None, own: Tuning | None = None
+    ) -> None:
         self.dims = dims
+        self.tuning = own or tuning()
+        """Thresholds."""
         self.merge = merge
         self.options = options if isinstance(options, BiSortOptions) else BiSortOptions()
         """Options set by the user."""
@@ -74,7 +78,7 @@ class BiSortIndex(Index):
         # What aggregates read of the rows, once there are such.
         self._values: ValuesByOrdinal | None = None
         self._leaving_runs: list[LeavingRun] = []
-        self._merges = NeighbourMerges[Run](pushes=2)
+        self._merges = NeighbourMerges[Run](pushes=2, tuning=self.tuning)
         self._buffer: InsertionBuffer | None = None
         self._spare: InsertionBuffer | None = None
         self._closing = Lock()
@@ -88,7 +92,7 @@ class BiSortIndex(Index):
         # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
         self._found: list[MatchPositions] = []
         self._counts: NDArray[np.int32] = np.empty(0, np.int32)
-        self.levels, self._others = best_levels(1, 1, lazy=False, fan_out=self.options.fan_out)
+        self.levels, self._others = self._best_levels(1, 1, lazy=False)
 
     @property
     def runs(self) -> list[Run]:
@@ -175,10 +179,13 @@ class BiSortIndex(Index):
         for each in runs:
             _ = each.line  # several threads may need it at once
 
-    @staticmethod
-    def _limit(live_rows: int) -> int:
+    def _best_levels(self, rows: int, window: int, *, lazy: bool) -> tuple[Levels, tuple[Levels, ...]]:
+        fan_out, move_cost = self.options.fan_out, self.tuning.row_move_cost
+        return best_levels(rows, window, lazy=lazy, fan_out=fan_out, move_cost=move_cost)
+
+    def _limit(self, live_rows: int) -> int:
         """Return up to how many rows runs are merged if whole runs expire."""
-        return max(SMALLEST_LIMIT, live_rows // 2)
+        return max(self.tuning.smallest_run, live_rows // 2)
 
     def _merge(self, newest: int, rows: int, live_rows: int) -> None:
         """Merge runs as due after a run of `newest` rows; pushes have so many `rows`."""
@@ -191,7 +198,7 @@ class BiSortIndex(Index):
         lazy = self._leaving is not None and live_rows <= LAZY_PUSHES * rows and not self.counted
         if lazy and self._leaving is not None:
             limit, floor = LONGEST, self._leaving
-        self.levels, self._others = best_levels(newest, live_rows, lazy=lazy, fan_out=self.options.fan_out)
+        self.levels, self._others = self._best_levels(newest, live_rows, lazy=lazy)
         fan_out, limit = self.levels.fan_out, min(limit, LONGEST)
 
         def due(older: Run, newer: Run) -> bool:
@@ -291,7 +298,7 @@ class BiSortIndex(Index):
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> BatchMatches:
         """Answer by ranges, also for some of the next batches, see `Index`: there are many matches."""
-        self._ranges_left = RANGES_AGAIN
+        self._ranges_left = self.tuning.ranges_again
         return search(self, batch.probes, workers)
 
     def takes_order(self, *, counts: bool, only_counts: bool) -> bool:
@@ -307,8 +314,8 @@ class BiSortIndex(Index):
 
     def search(self, probes: Probes) -> MatchesInRuns:
         """Find every probe's ranges in every run that it may reach. O(runs * n) for evenly spread keys."""
-        ranges = MatchesInRuns(probes, *self._reached(probes))
-        self.counted, self.apart = True, ranges.candidates > WIDE * len(probes)
+        ranges = MatchesInRuns(probes, *self._reached(probes), self.tuning)
+        self.counted, self.apart = True, ranges.candidates > self.tuning.wide_range * len(probes)
         return ranges
 
     def nearest(self, batch: NearestProbes, workers: Workers) -> NearestRows:
@@ -358,9 +365,9 @@ class BiSortIndex(Index):
         into.begin = into.done = begin
         into.total = 0
         while into.done < end:
-            last = min(into.done + TOGETHER, end)
+            last = min(into.done + self.tuning.probes_together, end)
             part = probes if (into.done, last) == (0, len(probes)) else probes.part(into.done, last)
-            if not write_few(part, *self._reached(part), into):
+            if not write_few(part, *self._reached(part), into, self.tuning):
                 return
 
     def suits(self, probes: OrderedProbes) -> bool:
@@ -370,7 +377,7 @@ class BiSortIndex(Index):
     def find_ascending(self, probes: OrderedProbes, into: MatchPositions) -> None:
         """Write the matches of all probes as `find` does, or of none, if they have more than a few each."""
         into.begin = into.done = into.total = 0
-        write_ascending(probes, self._seen_by(probes)[0], into)
+        write_ascending(probes, self._seen_by(probes)[0], into, self.tuning)
 
     def count_ascending(self, probes: OrderedProbes, whole: Callable[[], Probes]) -> CountedMatches:
         """Count the matches of all probes; `whole` returns the batch with its ranges, in case pairs are needed."""
@@ -446,12 +453,6 @@ LEAVING = 2
 ENOUGH = 1 << 14
 """Rows of a window from which on it says why its sizes are what they are."""
 
-RANGES_AGAIN = 32
-"""Batches answered by ranges after one that had too many matches to be written at once, which costs a search."""
-
-WIDE = 128
-"""Candidates a probe from which on ranges are wide, see `BiSortIndex.apart`."""
-
 LAZY_PUSHES = 96
 """Pushes in a window up to which one run holds nearly all of it. With more, merging that one costs more than another
 search; and dropping its rows is one piece of work, which would stall a small push."""
@@ -461,10 +462,6 @@ BUFFER_SIZE, SHARED = 1 << 12, 4
 With 256 rows a push 0.32 of the time that a run for each takes, and as much with 1,024 or 8,192 in the buffer; with
 8,192 rows a push 0.6 to 0.9 of what two threads take with runs; with 16,384 0.8 of that for open ranges and 1.15 for
 bands."""
-
-SMALLEST_LIMIT = 4096
-"""Runs are merged up to this size however small the window is: below it a merge costs less than one more search."""
-
 
 A_NUMBER = 8
 

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.tuning import Tuning
+
 __all__ = ["FAN_OUTS", "Levels", "Merge", "NeighbourMerges", "RunMerge", "best_levels", "merge_runs", "play"]
+
+
+TILE = 1 << 15
+"""Words that are selected of a run before they are merged, 256 KiB: smaller tiles cost more searches for where to cut,
+2.6 ns a row with 2**13 and 3.2 with 2**11."""
 
 
 class Merge:
@@ -46,16 +53,18 @@ class Merge:
         Ordinal before which rows of the older one are dropped.
     whole : bool
         Whether all is merged at once: the directory is then made on first use, if ever.
+    tile : int
+        Words of the older one that are selected before they are merged.
     """
 
     STEPS = 1
     """How often it looks at a row."""
 
-    def __init__(self, older: Run, newer: Run, floor: int = 0, *, whole: bool = False) -> None:
+    def __init__(self, older: Run, newer: Run, floor: int = 0, *, whole: bool = False, tile: int = TILE) -> None:
         self.older, self.newer = older, newer
         self._remaining: RemainingMerge | None = None
         if RemainingMerge.serves(older, newer, floor):
-            self._remaining = RemainingMerge(older, newer, floor)
+            self._remaining = RemainingMerge(older, newer, floor, tile)
             self.size = self._remaining.most
             return
         self._a = older = older.trimmed(floor)
@@ -127,8 +136,8 @@ class RemainingMerge:
         Upper bound of the rows of the merged run: how many of the older one stay is known when it is done.
     """
 
-    def __init__(self, older: Run, newer: Run, floor: int) -> None:
-        self._a, self._b, self._floor = older, newer, floor
+    def __init__(self, older: Run, newer: Run, floor: int, tile: int) -> None:
+        self._a, self._b, self._floor, self._tile = older, newer, floor, tile
         self.most = min(older.size, older.base + older.rows - floor) + newer.size
         self._ends = min(older.smallest, newer.smallest), max(older.largest_key, newer.largest_key)
         self._step = step_of(*self._ends, 0, self.most)
@@ -147,7 +156,7 @@ class RemainingMerge:
     def advance(self, rows: int) -> bool:
         """Merge at least so many more rows, and tell whether all are merged."""
         a, b, origin = self._a, self._b, self._ends[0]
-        tile = words_pool.take(min(TILE, max(rows, SMALLEST_TILE)))
+        tile = words_pool.take(min(self._tile, max(rows, SMALLEST_TILE)))
         up_a = np.uint64((a.smallest - origin) << 32)
         up_b = np.uint64(((b.smallest - origin) << 32) + b.base - self._floor)
         two, cut = TwoRuns(a.words, b.words, a.size, b.size, up_a, up_b), np.uint64(self._floor - a.base)
@@ -171,10 +180,6 @@ class RemainingMerge:
         return Run.made(self._floor, rows, size, self._words, ends, inexact=inexact, directory=directory)
 
 
-TILE = 1 << 15
-"""Words that are selected of a run before they are merged, 256 KiB: smaller tiles cost more searches for where to cut,
-2.6 ns a row with 2**13 and 3.2 with 2**11."""
-
 SMALLEST_TILE = 1 << 10
 
 TIGHT = 8
@@ -186,13 +191,6 @@ HALF = np.uint64(32)
 def merge_runs(a: Run, b: Run) -> Run:
     """Merge the runs of two sub-windows, `a` the older, nothing between them. O(|a| + |b|)."""
     return Merge(a, b, whole=True).finish()
-
-
-AT_ONCE = 1 << 13
-"""Rows that a push may merge besides its own: as many take 15 µs."""
-
-SHARE = 32
-"""Rows merged at once for each row of a push: they take about as long as the row's other steps."""
 
 
 class Spanning(Protocol):
@@ -252,10 +250,11 @@ class NeighbourMerges(Generic[R]):
     ----------
     pushes : int
         Among how many a merge of the rows that a push may do at once is spread at most.
+    tuning : Tuning
     """
 
-    def __init__(self, pushes: int) -> None:
-        self._pushes = pushes
+    def __init__(self, pushes: int, tuning: Tuning) -> None:
+        self._pushes, self._tuning = pushes, tuning
         self._running: list[RunMerge[R]] = []
 
     def __len__(self) -> int:
@@ -274,7 +273,7 @@ class NeighbourMerges(Generic[R]):
         ``due(older, newer)`` tells whether two runs of those from `first` on are to be merged, and
         ``merge(older, newer, whole)`` returns their merge, `whole` if it is done at once.
         """
-        at_once = max(AT_ONCE, SHARE * rows)
+        at_once = max(self._tuning.merge_at_once, self._tuning.merge_share * rows)
         busy = {id(part) for running in self._running for part in (running.older, running.newer)}
         place = len(runs) - 1
         while place > first:
@@ -294,13 +293,12 @@ class NeighbourMerges(Generic[R]):
 
     def advance(self, runs: list[R], rows: int) -> None:
         """Continue all merges after `rows` new rows, and replace the runs of merges that are done."""
+        least = self._tuning.merge_at_once // self._pushes
         for merge in list(self._running):
             place = next((i for i, run in enumerate(runs) if run is merge.older), -1)
             if place < 0 or place + 1 >= len(runs) or runs[place + 1] is not merge.newer:
                 self._running.remove(merge)  # one of its runs has expired or was cut
-            elif merge.advance(
-                merge.STEPS * max(AT_ONCE // self._pushes, 2 * rows * merge.size // max(1, merge.newer.rows))
-            ):
+            elif merge.advance(merge.STEPS * max(least, 2 * rows * merge.size // max(1, merge.newer.rows))):
                 runs[place : place + 2] = [merge.result()]
                 self._running.remove(merge)
 
@@ -308,9 +306,9 @@ class NeighbourMerges(Generic[R]):
 FAN_OUTS = (2, 3, 4, 6, 8)
 USUAL = 4
 
-MOVE_COST, NEAR_COST, FAR_COST = 3.5, 6.0, 25.0
-"""Nanoseconds of moving a row once, with its place in a directory; of probing one more run in a near cache, and one
-that is not. So pushes of 32 and 256 Ki rows came out with fan-outs of 2, 4 and 8."""
+NEAR_COST, FAR_COST = 6.0, 25.0
+"""Nanoseconds of probing one more run in a near cache, and one that is not. So pushes of 32 and 256 Ki rows came out
+with fan-outs of 2, 4 and 8."""
 
 NEAR = 1 << 16
 """Rows of a run that fits into a near cache."""
@@ -336,24 +334,27 @@ class Levels(NamedTuple):
         Runs that a probe searches, on average over time, of few rows and of more.
     moves : float
         How often a row is moved until it expires.
+    move_cost : float
+        Nanoseconds of moving it once.
     """
 
     fan_out: int
     near: float
     far: float
     moves: float
+    move_cost: float
 
     @property
     def cost(self) -> float:
         """Nanoseconds a row, of merging and of searching."""
-        return MOVE_COST * self.moves + NEAR_COST * self.near + FAR_COST * self.far
+        return self.move_cost * self.moves + NEAR_COST * self.near + FAR_COST * self.far
 
     def __str__(self) -> str:
         """Return it in words."""
         return f"{self.cost:.0f} ns a row with {self.fan_out}"
 
 
-def play(fan_out: int, pushes: int, near: int, *, lazy: bool) -> Levels:
+def play(fan_out: int, pushes: int, near: int, *, lazy: bool, move_cost: float = 0.0) -> Levels:
     """Simulate the scheme of `index.sorted_runs.bi_sort` with so many pushes in a window; O(pushes * runs).
 
     Runs of up to `near` pushes are in a near cache.
@@ -386,23 +387,25 @@ def play(fan_out: int, pushes: int, near: int, *, lazy: bool) -> Levels:
         if now >= (TURNS - 1) * pushes:
             seen += len(runs)
             nearby += sum(end - begin <= near for begin, end in runs)
-    return Levels(fan_out, nearby / pushes, (seen - nearby) / pushes, moved / pushes)
+    return Levels(fan_out, nearby / pushes, (seen - nearby) / pushes, moved / pushes, move_cost)
 
 
 @cache
-def _of_window(pushes: int, near: int, lazy: bool, fan_out: int | None) -> tuple[Levels, ...]:
+def _of_window(pushes: int, near: int, lazy: bool, fan_out: int | None, move_cost: float) -> tuple[Levels, ...]:
     fan_outs = FAN_OUTS if fan_out is None else (fan_out,)
-    return tuple(play(one, pushes, near, lazy=lazy) for one in fan_outs)
+    return tuple(play(one, pushes, near, lazy=lazy, move_cost=move_cost) for one in fan_outs)
 
 
-def best_levels(rows: int, window: int, *, lazy: bool, fan_out: int | None = None) -> tuple[Levels, tuple[Levels, ...]]:
+def best_levels(
+    rows: int, window: int, *, lazy: bool, fan_out: int | None = None, move_cost: float
+) -> tuple[Levels, tuple[Levels, ...]]:
     """Return the fan-out to use for pushes of so many rows and a window of so many, and the alternatives.
 
     If a `fan_out` is given, only its expected cost.
 
     Examples
     --------
-    >>> best, others = best_levels(1 << 14, 1 << 20, lazy=True)
+    >>> best, others = best_levels(1 << 14, 1 << 20, lazy=True, move_cost=3.5)
     >>> best.cost <= others[FAN_OUTS.index(4)].cost
     True
     """
@@ -410,7 +413,7 @@ def best_levels(rows: int, window: int, *, lazy: bool, fan_out: int | None = Non
     # Powers of two, so that little is simulated, and the choice is stable where windows and pushes vary a little.
     pushes = 1 << (pushes.bit_length() - 1)
     near = NEAR * pushes // max(window, 1)
-    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, fan_out)
+    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, fan_out, move_cost)
     if fan_out is not None:
         return known[0], known
     usual, best = known[FAN_OUTS.index(USUAL)], min(known, key=lambda one: one.cost)

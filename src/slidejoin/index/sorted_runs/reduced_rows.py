@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.deferred import Reduced
-from slidejoin.index.sorted_runs.answers import SMALLEST_PART, MatchesInRuns
+from slidejoin.index.sorted_runs.answers import MatchesInRuns
 from slidejoin.index.sorted_runs.kernels.reducing import SUMMARY, VALUES_AT, reduce_ranges
 from slidejoin.index.sorted_runs.values import Summaries, ValuesByKey
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.index.sorted_runs.run import Run
     from slidejoin.index.sorted_runs.values import ValuesByOrdinal
     from slidejoin.runtime.threads import Workers
+    from slidejoin.tuning import Tuning
 
 __all__ = ["LeavingRun", "parts_of", "reduced_rows"]
 
@@ -37,7 +38,7 @@ def reduced_rows(
     reduced: list[Reduced | None] = [None] * len(parts)
 
     def take(number: int) -> None:
-        reduced[number] = _reduced(parts[number], *runs[number], values)
+        reduced[number] = _reduced(parts[number], *runs[number], values, workers.tuning)
 
     workers.run([partial(take, number) for number in range(len(parts))])
     answers = [one for one in reduced if one is not None]
@@ -67,9 +68,9 @@ def _line_up(run: Run, values: ValuesByOrdinal) -> None:
     run.values = ValuesByKey(run.words, run.size, run.base, values)
 
 
-def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesByOrdinal) -> Reduced:
+def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesByOrdinal, tuning: Tuning) -> Reduced:
     """Return the reductions of probes that reach these runs."""
-    located, channels = MatchesInRuns(probes, runs, checks), values.channels
+    located, channels = MatchesInRuns(probes, runs, checks, tuning), values.channels
     totals = np.empty((len(channels), len(probes)), np.int64)
     if channels:
         summaries = np.zeros((len(runs), SUMMARY), np.int64)
@@ -85,12 +86,8 @@ def _reduced(probes: Probes, runs: list[Run], checks: list[int], values: ValuesB
 def parts_of(probes: Probes, workers: Workers) -> list[Probes]:
     """Return probes in parts, one for each thread that pays."""
     n = len(probes)
-    count = max(1, min(workers.threads, n // SMALLEST_PART))
+    count = max(1, min(workers.threads, n // workers.tuning.reduction_spread))
     return [probes.part(n * part // count, n * (part + 1) // count) for part in range(count)]
-
-
-LEAST = 1 << 12
-"""Rows that are looked at one by one rather than halved: a few in each range, as a part more costs a search."""
 
 
 class LeavingRun:
@@ -112,7 +109,7 @@ class LeavingRun:
 
         What was dropped comes back if it is needed: rows of a self-join see the rows before them, then those behind.
         """
-        first = max(first, self.run.base)
+        first, halved_from = max(first, self.run.base), workers.tuning.halved_from
         if first < self._first:
             self._parts = [self.run]
         # Halving pays only where a part stays for more than a push.
@@ -122,7 +119,7 @@ class LeavingRun:
         while parts:
             oldest = parts[0]
             end = oldest.base + oldest.rows
-            if not oldest.base < whole < end or oldest.rows <= max(LEAST, 2 * (whole - first), 2 * expired):
+            if not oldest.base < whole < end or oldest.rows <= max(halved_from, 2 * (whole - first), 2 * expired):
                 break
             parts[:1] = _halved(oldest, max(first, oldest.base), (whole + end) // 2, workers)
         return list(parts)

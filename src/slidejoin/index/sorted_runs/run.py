@@ -45,10 +45,6 @@ words_pool = ArrayPool(np.uint64)
 SAVED = ("words", "directory", "aux", "aux_min", "aux_max")
 """Arrays of a run that every one has."""
 
-LOOKED_AT = 8
-"""Candidates, for each row of a run, that are checked one by one before ages are built to count them: building takes a
-row about as long."""
-
 
 class Ages:
     """The arrival classes of a run that is partly seen, for `index.kernels.ages`: some nine bytes a row."""
@@ -265,16 +261,16 @@ class Run:
         """(m,) int32, the row within the sub-window of each key."""
         return (self.words[: self.size] & LOW_HALF).astype(np.int32)
 
-    def ages_for(self, candidates: int) -> int:
+    def ages_for(self, candidates: int, most: int) -> int:
         """Return the address of the arrival classes, see `index.kernels.ages`; 0 if there are none.
 
-        They are built once so many candidates have been checked one by one that building would have cost less.
+        They are built once more than `most` candidates for each row have been checked one by one.
         """
         # One of the threads builds them for all: replacing them would free memory that a kernel reads.
         with self._making:
             if self._ages is None:
                 self._looked_at += candidates
-                if self._looked_at < LOOKED_AT * self.size:
+                if self._looked_at < most * self.size:
                     return 0
                 self._ages = Ages(self.words, self.size, self.rows)
             return self._ages.address

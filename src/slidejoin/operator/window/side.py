@@ -153,7 +153,8 @@ class SideWindow:
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
         """Return an empty index for keys of the present layout."""
         options, branches = self.plan.config.options, self.layout.branches
-        of = [Keyspace(len(one.dims), one.axis, options, self.merge, (), one.time) for one in branches]
+        merge, tuning = self.merge, self.plan.tuning
+        of = [Keyspace(len(one.dims), one.axis, options, merge, (), one.time, tuning) for one in branches]
         if len(of) > 1:
             each = tuple((one.algorithm, own) for one, own in zip(branches, of, strict=True))
             return self._make_index(algorithm, Keyspace(0, None, options, self.merge, each), self._occupancy(next_row))
