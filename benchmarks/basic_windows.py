@@ -12,8 +12,8 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.comparing import compare_blocks
-from slidejoin.papers.cell_join.kernels.narrowed import UNIT_BLOCK, MatchEntries, ScannedRows
-from slidejoin.papers.kernels.walking import ProbeRanges
+from slidejoin.papers.cell_join.kernels.narrowed import UNIT_BLOCK, ScannedRows
+from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges
 
 BATCH, ROOM, FAR = 64, 1 << 16, 1 << 60
 

@@ -19,8 +19,8 @@ from benchmarks.comparing import compare_blocks, compare_one_by_one
 from slidejoin.jit.compiling import I64, OUT_U32, U32, U64, kernel, prefetch
 from slidejoin.jit.vectors.vectors import borrowed
 from slidejoin.options import CellJoin
-from slidejoin.papers.cell_join.kernels.narrowed import FRAME, MatchEntries, ScannedRows, compare_narrowed, narrow_keys
-from slidejoin.papers.kernels.walking import ProbeRanges
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, ScannedRows, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE, any_word
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from numba import types
 
 from slidejoin.jit.compiling import U64, inlined, kernel
 from slidejoin.jit.vectors.vectors import borrowed, first_one
-from slidejoin.papers.cell_join.kernels.narrowed import ENTRIES, SCANNED_ROWS
+from slidejoin.papers.cell_join.kernels.narrowed import SCANNED_ROWS
 from slidejoin.papers.kernels.key_lanes import ALL_LANES, KEY_LANES, any_inside, key_inside, keys_inside
-from slidejoin.papers.kernels.walking import RANGES
+from slidejoin.papers.kernels.walking import ENTRIES, RANGES
 
 if TYPE_CHECKING:
-    from slidejoin.papers.cell_join.kernels.narrowed import MatchEntries, ScannedRows
-    from slidejoin.papers.kernels.walking import ProbeRanges
+    from slidejoin.papers.cell_join.kernels.narrowed import ScannedRows
+    from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges
 
 __all__ = ["compare_blocks", "compare_one_by_one"]
 

@@ -11,8 +11,8 @@ from numba import types
 from benchmarks.comparing import compare_blocks, compare_one_by_one
 from slidejoin.bench.machine import read_all
 from slidejoin.jit.compiling import kernel
-from slidejoin.papers.cell_join.kernels.narrowed import FRAME, MatchEntries, ScannedRows, compare_narrowed, narrow_keys
-from slidejoin.papers.kernels.walking import ProbeRanges
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, ScannedRows, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
 
 if TYPE_CHECKING:

@@ -28,12 +28,13 @@ NO_WINDOW = Occupancy(0, 0, 0, None)
 def rows_of(table: Llat, partition: int) -> list[Row]:
     """Keys and ordinals of a partition, entry by entry; fails where an entry but the last is not full."""
     rows: list[Row] = []
-    entry = int(table.first[partition])
+    entries = table.table
+    entry = int(entries.first[partition])
     while entry != NOTHING:
-        begin, filled = entry * table.width, int(table.filled[entry])
-        following = int(table.following[entry])
-        assert filled == table.width if following != NOTHING else entry == table.last[partition]
-        keys, ordinals = (column[begin : begin + filled].tolist() for column in (table.keys, table.ordinals))
+        begin, filled = entry * table.width, int(entries.filled[entry])
+        following = int(entries.following[entry])
+        assert filled == table.width if following != NOTHING else entry == entries.last[partition]
+        keys, ordinals = (column[begin : begin + filled].tolist() for column in (entries.keys, entries.ordinals))
         rows += zip(keys, ordinals, strict=True)
         entry = following
     return rows

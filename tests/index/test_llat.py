@@ -17,8 +17,7 @@ def filled(targets: list[int], partitions: int, capacity: int, sigma: float) -> 
     table = Llat(partitions, 2 * partitions, width_of(capacity / partitions * sigma))
     keys = [(7 * i) % 11 - 5 for i in range(len(targets))]
     append_rows(
-        table.keys, table.ordinals, table.filled, table.following, table.last, table.state, table.width,
-        np.array(targets, np.int32), np.array(keys, np.int64), np.arange(len(targets)),
+        table.words, np.array(targets, np.int32), np.array(keys, np.int64), np.arange(len(targets)),
     )  # fmt: skip
     return table, keys
 
@@ -27,7 +26,7 @@ def check(targets: list[int], partitions: int, sigma: float) -> None:
     table, keys = filled(targets, partitions, max(len(targets), 1), sigma)
     assert table.used <= table.entries == 2 * partitions
     counts, smallest, largest = (np.empty(partitions, np.int64) for _ in range(3))
-    measure_partitions(table.keys, table.filled, table.following, table.first, table.width, counts, smallest, largest)
+    measure_partitions(table.words, counts, smallest, largest)
     for partition in range(partitions):
         expected = [(key, i) for i, (key, target) in enumerate(zip(keys, targets, strict=True)) if target == partition]
         assert rows_of(table, partition) == expected
@@ -59,5 +58,4 @@ def test_more_room_keeps_what_is_there() -> None:
     assert [rows_of(table, partition) for partition in (0, 1)] == before
     assert sorted(key for rows in before for key, _ in rows) == sorted(keys)
     assert table.nbytes > bytes_before
-    held = (table.keys, table.ordinals, table.filled, table.following, table.first, table.last, table.behind)
-    assert table.nbytes == sum(array.nbytes for array in held)
+    assert table.nbytes == sum(array.nbytes for array in table.table[:7])

@@ -29,7 +29,7 @@ def leaves_in_order(tree: Leaves) -> list[int]:
     leaf, leaves = 0, []
     while leaf >= 0:
         leaves.append(leaf)
-        leaf = int(tree.llat.behind[leaf])
+        leaf = int(tree.llat.table.behind[leaf])
     return leaves
 
 
@@ -41,14 +41,14 @@ def bounds(tree: Leaves) -> dict[int, tuple[int, int]]:
         if level == 0:
             found[node] = (low, high)
             return
-        size, base = int(tree.sizes[node]), node * tree.fan_out
+        size, base = int(tree.nodes.sizes[node]), node * tree.fan_out
         assert 2 <= size <= tree.fan_out
-        keys = tree.node_keys[base + 1 : base + size].tolist()
+        keys = tree.nodes.keys[base + 1 : base + size].tolist()
         for slot, (begin, end) in enumerate(zip([low, *keys], [*(key - 1 for key in keys), high], strict=True)):
             assert begin <= end
-            visit(int(tree.children[base + slot]), level - 1, begin, end)
+            visit(int(tree.nodes.children[base + slot]), level - 1, begin, end)
 
-    visit(int(tree.llat.state[1]), tree.height, LEAST, MOST)
+    visit(int(tree.llat.table.state[1]), tree.height, LEAST, MOST)
     return found
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.comparing import compare_blocks, compare_one_by_one
-from slidejoin.papers.cell_join.kernels.narrowed import FRAME, MatchEntries, ScannedRows, compare_narrowed, narrow_keys
-from slidejoin.papers.kernels.walking import ProbeRanges
+from slidejoin.papers.cell_join.kernels.narrowed import FRAME, ScannedRows, compare_narrowed, narrow_keys
+from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
 
 LEAST, MOST = -(2**63), 2**63 - 1

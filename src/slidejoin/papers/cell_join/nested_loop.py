@@ -33,13 +33,12 @@ from slidejoin.papers.cell_join.basic_windows.pointers import Pointers
 from slidejoin.papers.cell_join.kernels.narrowed import (
     FRAME,
     UNIT_BLOCK,
-    MatchEntries,
     ScannedRows,
     compare_narrowed,
     narrow_keys,
 )
 from slidejoin.papers.cell_join.options import NestedLoop, ScanCosts
-from slidejoin.papers.kernels.walking import ProbeRanges, group_matches
+from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges, group_matches
 from slidejoin.papers.kernels.word_lanes import WORDS_AT_ONCE
 from slidejoin.papers.matches import MatchesByPosition
 from slidejoin.papers.structure import Structure

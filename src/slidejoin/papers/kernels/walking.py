@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, kernel
+from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, kernel
 from slidejoin.jit.groups import group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MATCHES", "RANGES", "ProbeRanges", "WalkMatches", "group_matches"]
+__all__ = ["ENTRIES", "MATCHES", "RANGES", "MatchEntries", "ProbeRanges", "WalkMatches", "group_matches"]
 
 
 class ProbeRanges(NamedTuple):
@@ -36,7 +36,15 @@ class WalkMatches(NamedTuple):
     done: NDArray[np.int64]
 
 
+class MatchEntries(NamedTuple):
+    """Matches in any order: each row's ordinal, int64, and the probe's place in its batch, int32."""
+
+    ordinals: NDArray[np.int64]
+    probes: NDArray[np.int32]
+
+
 RANGES, MATCHES = group(ProbeRanges, I64_2D, I64_2D, I64, I64), group(WalkMatches, OUT_I64, OUT_I64, OUT_I64)
+ENTRIES = group(MatchEntries, OUT_I64, OUT_I32)
 
 
 @kernel(I64, I32, types.int64, types.int64, types.int64, OUT_I64, OUT_I64, types.int64)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G
+from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G, LinkedEntries
+from slidejoin.papers.structure import words_of
 
 __all__ = ["Llat", "width_of"]
 
@@ -31,6 +32,12 @@ class Llat:
         Whether each partition p has its normal entry p from the beginning, and its neighbour is p + 1 (RaP-Table);
         else none is in use yet (WiB+-tree).
 
+    Attributes
+    ----------
+    table : LinkedEntries
+    words : int64
+        The same as kernels take them.
+
     Examples
     --------
     >>> table = Llat(4, 8, 8)
@@ -38,43 +45,48 @@ class Llat:
     (4, 8, 4)
     """
 
-    __slots__ = ("behind", "filled", "first", "following", "keys", "last", "ordinals", "state", "width")
+    __slots__ = ("table", "width", "words")
 
     def __init__(self, partitions: int, entries: int, width: int, *, normal: bool = True) -> None:
         self.width = width
-        self.keys, self.ordinals = (np.empty(entries * width, np.int64) for _ in range(2))
-        self.filled, self.following = np.zeros(entries, np.int32), np.full(entries, NOTHING, np.int32)
-        self.first = np.arange(partitions, dtype=np.int32) if normal else np.full(partitions, NOTHING, np.int32)
-        self.last, self.behind = self.first.copy(), np.full(partitions, NOTHING, np.int32)
+        first = np.arange(partitions, dtype=np.int32) if normal else np.full(partitions, NOTHING, np.int32)
+        behind = np.full(partitions, NOTHING, np.int32)
         if normal:
-            self.behind[:-1] = self.first[1:]
-        self.state = np.zeros(8, np.int64)
-        self.state[PTR_G] = partitions if normal else 0
+            behind[:-1] = first[1:]
+        state = np.zeros(8, np.int64)
+        state[PTR_G] = partitions if normal else 0
+        keys, ordinals = (np.empty(entries * width, np.int64) for _ in range(2))
+        filled, following = np.zeros(entries, np.int32), np.full(entries, NOTHING, np.int32)
+        self._set(LinkedEntries(keys, ordinals, filled, following, first, first.copy(), behind, state, width))
+
+    def _set(self, table: LinkedEntries) -> None:
+        self.table, self.words = table, words_of(table)
 
     @property
     def partitions(self) -> int:
         """How many there can be."""
-        return self.first.size
+        return self.table.first.size
 
     @property
     def entries(self) -> int:
         """Normal and reserved ones."""
-        return self.filled.size
+        return self.table.filled.size
 
     @property
     def used(self) -> int:
         """Entries that hold rows or stand for a partition."""
-        return int(self.state[PTR_G])
+        return int(self.table.state[PTR_G])
 
     def more(self, partitions: int, entries: int) -> None:
         """Make room for more partitions and entries."""
-        rows, none = np.empty(entries * self.width, np.int64), np.full(max(partitions, entries), NOTHING, np.int32)
-        self.keys, self.ordinals = (np.concatenate([one, rows]) for one in (self.keys, self.ordinals))
-        self.filled = np.concatenate([self.filled, np.zeros(entries, np.int32)])
-        self.following = np.concatenate([self.following, none[:entries]])
-        self.first, self.last, self.behind = (
-            np.concatenate([one, none[:partitions]]) for one in (self.first, self.last, self.behind)
+        old, none = self.table, np.full(max(partitions, entries), NOTHING, np.int32)
+        keys, ordinals = (
+            np.concatenate([one, np.empty(entries * self.width, np.int64)]) for one in (old.keys, old.ordinals)
         )
+        first, last, behind = (np.concatenate([one, none[:partitions]]) for one in (old.first, old.last, old.behind))
+        filled = np.concatenate([old.filled, np.zeros(entries, np.int32)])
+        following = np.concatenate([old.following, none[:entries]])
+        self._set(LinkedEntries(keys, ordinals, filled, following, first, last, behind, old.state, self.width))
 
     @property
     def nbytes(self) -> int:

@@ -51,12 +51,9 @@ class Partitions(Subwindow):
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Find each row's partition, starting from the one before, and append the row."""
-        table, targets = self.llat, np.empty(keys.size, np.int32)
+        targets = np.empty(keys.size, np.int32)
         find_partitions(self.splitters, keys, targets)
-        append_rows(
-            table.keys, table.ordinals, table.filled, table.following, table.last, table.state, table.width, targets,
-            keys, ordinals,
-        )  # fmt: skip
+        append_rows(self.llat.words, targets, keys, ordinals)
 
     def find(
         self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
@@ -66,11 +63,8 @@ class Partitions(Subwindow):
 
     def histograms(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return how many rows each partition has, and its smallest and largest keys, (P,) int64 each."""
-        table = self.llat
-        counts, smallest, largest = (np.empty(table.partitions, np.int64) for _ in range(3))
-        measure_partitions(
-            table.keys, table.filled, table.following, table.first, table.width, counts, smallest, largest
-        )
+        counts, smallest, largest = (np.empty(self.llat.partitions, np.int64) for _ in range(3))
+        measure_partitions(self.llat.words, counts, smallest, largest)
         return counts, smallest, largest
 
     def adjusted(self, partitions: int) -> NDArray[np.int64]:

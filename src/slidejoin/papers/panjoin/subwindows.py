@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.jit.vectors.sorting import sorted_order
-from slidejoin.papers.kernels.walking import group_matches
-from slidejoin.papers.panjoin.kernels.llat import scan_partitions
+from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges, group_matches
+from slidejoin.papers.panjoin.kernels.llat import PartitionRanges, scan_partitions
 from slidejoin.papers.structure import AT_FIRST, Structure
 from slidejoin.runtime.array_pool import ArrayPool
 
@@ -152,7 +152,7 @@ class Chain(Structure):
         """Search all subwindows for as many probes as the room may suffice for, see `Structure.walk`."""
         last = min(end, begin + max(1, int(ordinals.size / (2 * self._matches))))
         while True:
-            total = self._found(probes, begin, last, counts, ordinals)
+            total = self._matches_of(probes, begin, last, counts, ordinals)
             if total >= 0:
                 self._matches = max(total / (last - begin), 1.0)
                 return last, total
@@ -160,31 +160,28 @@ class Chain(Structure):
                 return begin, 0
             last = begin + (last - begin) // 2
 
-    def _found(
+    def _matches_of(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> int:
         """Find the rows of all probes begin…end-1 and return their number, -1 if there is no room."""
-        lo, hi, seen_from, seen_to = probes.lo, probes.hi, probes.seen_from, probes.seen_to
-        entries, which, total = entries_pool.take(ordinals.size), which_pool.take(ordinals.size), 0
+        ranges = ProbeRanges(probes.lo, probes.hi, probes.seen_from, probes.seen_to)
+        room, total = ordinals.size, 0
+        entries = MatchEntries(entries_pool.take(room), which_pool.take(room))
         with self._timed("search"):
-            order = sorted_order(lo[0, begin:end])
-        lows, highs = (np.empty((lo.shape[0], end - begin), np.int32) for _ in range(2))
+            order = sorted_order(probes.lo[0, begin:end])
+        lows, highs = (np.empty((probes.lo.shape[0], end - begin), np.int32) for _ in range(2))
         for each in self.chain:
-            if each.last < seen_from[begin] or each.first >= seen_to[end - 1]:
+            if each.last < probes.seen_from[begin] or each.first >= probes.seen_to[end - 1]:
                 continue
             with self._timed("search"):
                 each.find(probes, begin, order, lows, highs)
-            table = each.llat
             with self._timed("scan"):
-                total = scan_partitions(
-                    table.keys, table.ordinals, table.filled, table.following, table.first, table.behind, table.width,
-                    order, lows, highs, lo, hi, seen_from, seen_to, begin, total, ordinals.size, entries,
-                    which,
-                )  # fmt: skip
+                where = PartitionRanges(order, lows, highs)
+                total = scan_partitions(each.llat.words, where, ranges, begin, total, room, entries)
             if total < 0:
                 return -1
         with self._timed("scan"):
-            group_matches(entries, which, total, begin, end, counts, ordinals, 0)
+            group_matches(*entries, total, begin, end, counts, ordinals, at=0)
         return total
 
     @property

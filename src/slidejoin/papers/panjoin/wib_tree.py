@@ -13,10 +13,11 @@ import numpy as np
 
 from slidejoin.papers.kernels.key_lanes import KEY_LANES
 from slidejoin.papers.panjoin.kernels.llat import PTR_G
-from slidejoin.papers.panjoin.kernels.wib_tree import HEIGHT, LEAVES, NODES, find_leaves, insert_rows
+from slidejoin.papers.panjoin.kernels.wib_tree import HEIGHT, LEAVES, NODES, InnerNodes, find_leaves, insert_rows
 from slidejoin.papers.panjoin.llat import Llat, bytes_of, width_of
 from slidejoin.papers.panjoin.options import WibTree
 from slidejoin.papers.panjoin.subwindows import Chain, Subwindow
+from slidejoin.papers.structure import words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +48,7 @@ class Leaves(Subwindow):
         Elements of an inner node.
     """
 
-    __slots__ = ("children", "fan_out", "node_keys", "sizes")
+    __slots__ = ("fan_out", "nodes", "words")
 
     def __init__(self, capacity: int, width: int, fan_out: int) -> None:
         leaves, nodes = room_of(capacity, width, fan_out)
@@ -55,62 +56,64 @@ class Leaves(Subwindow):
         super().__init__(capacity, table)
         self.fan_out = fan_out
         # The first leaf is the root, and the first entry is its.
-        table.state[[PTR_G, LEAVES]] = 1
-        table.first[0] = table.last[0] = 0
-        self.node_keys = np.empty(nodes * fan_out + KEY_LANES, np.int64)
-        self.children = np.empty(nodes * fan_out, np.int32)
-        self.sizes = np.zeros(nodes, np.int32)
+        entries = table.table
+        entries.state[[PTR_G, LEAVES]] = 1
+        entries.first[0] = entries.last[0] = 0
+        self._set(
+            np.empty(nodes * fan_out + KEY_LANES, np.int64), np.empty(nodes * fan_out, np.int32),
+            np.zeros(nodes, np.int32),
+        )  # fmt: skip
+
+    def _set(self, keys: NDArray[np.int64], children: NDArray[np.int32], sizes: NDArray[np.int32]) -> None:
+        self.nodes = InnerNodes(keys, children, sizes, self.llat.table.state, self.fan_out)
+        self.words = words_of(self.nodes)
 
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
         """Put the rows into their leaves, with room for more leaves and nodes where there might not be enough."""
         done = 0
         while True:
-            table = self.llat
-            done = insert_rows(
-                table.keys, table.ordinals, table.filled, table.following, table.first, table.last, table.behind,
-                self.node_keys, self.children, self.sizes, table.state, table.width, self.fan_out, keys, ordinals, done,
-            )  # fmt: skip
+            done = insert_rows(self.llat.words, self.words, keys, ordinals, done)
             if done == keys.size:
                 return
             self._more()
 
     def _more(self) -> None:
-        leaves, nodes = self.llat.partitions // 2 + SPARE, self.sizes.size // 2 + SPARE
+        old = self.nodes
+        leaves, nodes = self.llat.partitions // 2 + SPARE, old.sizes.size // 2 + SPARE
         self.llat.more(leaves, leaves)
         entries = nodes * self.fan_out
-        self.node_keys = np.concatenate([self.node_keys, np.empty(entries, np.int64)])
-        self.children = np.concatenate([self.children, np.empty(entries, np.int32)])
-        self.sizes = np.concatenate([self.sizes, np.zeros(nodes, np.int32)])
+        self._set(
+            np.concatenate([old.keys, np.empty(entries, np.int64)]),
+            np.concatenate([old.children, np.empty(entries, np.int32)]),
+            np.concatenate([old.sizes, np.zeros(nodes, np.int32)]),
+        )
 
     def find(
         self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
     ) -> None:
         """Find the leaves of the ends of ranges, each starting from the one before, see `Subwindow.find`."""
-        find_leaves(
-            self.node_keys, self.children, self.sizes, self.llat.state, self.fan_out, order, probes.lo, probes.hi,
-            begin, lows, highs,
-        )  # fmt: skip
+        find_leaves(self.words, order, probes.lo, probes.hi, begin, lows, highs)
 
     @property
     def leaves(self) -> int:
         """How many there are."""
-        return int(self.llat.state[LEAVES])
+        return int(self.llat.table.state[LEAVES])
 
     @property
     def height(self) -> int:
         """Levels of inner nodes above the leaves."""
-        return int(self.llat.state[HEIGHT])
+        return int(self.llat.table.state[HEIGHT])
 
     @property
     def separators(self) -> list[NDArray[np.int64]]:
         """The keys of each inner node, without that of its first child."""
-        nodes = self.node_keys[:-KEY_LANES].reshape(-1, self.fan_out)
-        return [nodes[v, 1 : self.sizes[v]] for v in range(self.llat.state[NODES])]
+        nodes = self.nodes.keys[:-KEY_LANES].reshape(-1, self.fan_out)
+        return [nodes[v, 1 : self.nodes.sizes[v]] for v in range(self.llat.table.state[NODES])]
 
     @property
     def nbytes(self) -> int:
         """Bytes of nodes and leaves, in use or not."""
-        tree = self.sizes.size * (4 + self.fan_out * NODE_BYTES)
+        tree = self.nodes.sizes.size * (4 + self.fan_out * NODE_BYTES)
         return self.llat.nbytes + tree
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I32, OUT_I64, OUT_I64_2D, OUT_U32, U32, U64, inlined, kernel
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64_2D, OUT_U32, U32, U64, inlined, kernel
 from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.vectors import borrowed, first_one
+from slidejoin.papers.kernels.walking import ENTRIES, MatchEntries, ProbeRanges
 from slidejoin.papers.kernels.walking import RANGES as PROBE_RANGES
-from slidejoin.papers.kernels.walking import ProbeRanges
 from slidejoin.papers.kernels.word_lanes import (
     RANGES,
     WORD_LANES,
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "ENTRIES",
     "FRAME",
     "SCANNED_ROWS",
     "UNIT_BLOCK",
-    "MatchEntries",
     "ScannedRows",
     "compare_narrowed",
     "narrow_keys",
@@ -61,13 +59,6 @@ class ScannedRows(NamedTuple):
     size: int
 
 
-class MatchEntries(NamedTuple):
-    """Where match entries are written: the row's ordinal, int64, and the probe's place in its batch, int32."""
-
-    ordinals: NDArray[np.int64]
-    probes: NDArray[np.int32]
-
-
 class RangeWords(NamedTuple):
     """The ranges of a batch that meet a basic window, as words; whose they are, and which piece of that probe's."""
 
@@ -78,7 +69,6 @@ class RangeWords(NamedTuple):
 
 
 SCANNED_ROWS = group(ScannedRows, I64, I64, types.int64, types.int64, types.int64)
-ENTRIES = group(MatchEntries, OUT_I64, OUT_I32)
 
 
 @inlined

@@ -72,7 +72,7 @@ def find_ranges(
     lows: NDArray[np.int32],
     highs: NDArray[np.int32],
 ) -> None:
-    """Write the partitions of both ends of ranges, see `papers.panjoin.kernels.llat.scan_partitions`. O(probes)."""
+    """Write the partitions of both ends of ranges, see `papers.panjoin.kernels.llat.PartitionRanges`. O(probes)."""
     for piece in range(lo.shape[0]):
         low = high = np.int64(0)
         for t in range(order.size):
@@ -86,11 +86,11 @@ def find_ranges(
 @inlined
 def _between(smallest: Any, largest: Any, part: Any) -> Any:  # noqa: ANN401 - int64 and float64
     """Return the key that lies at a part of the way, 0 to 1, from the smallest to the largest one."""
-    half = (largest >> 1) - (smallest >> 1)
-    if half < FAR:
+    middle = (largest >> 1) - (smallest >> 1)
+    if middle < FAR:
         key = smallest + np.int64(np.float64(largest - smallest) * part)
     else:
-        way = np.int64(np.float64(half) * part)
+        way = np.int64(np.float64(middle) * part)
         key = smallest + way + way
     return min(key, largest)
 

@@ -1,28 +1,28 @@
 """Wide B+-tree: small sorted inner nodes over wide unsorted leaves, which are divided at a split (PanJoin, III-C).
 
-Inner node v has ``sizes[v]`` entries from place ``v * fan_out`` of `node_keys` int64 and `children` int32: a
-child and the smallest key that may be in it, which is ignored for the first child. The last node is followed by
-`KEY_LANES` spare places, since so many keys are compared at once. Leaves are partitions of a linked list adaptive
-table (`slidejoin.papers.panjoin.kernels.llat`) of a width. A leaf of more rows than its width has one key alone.
+Leaves are partitions of a linked list adaptive table (`slidejoin.papers.panjoin.kernels.llat`) of a width. A leaf of
+more rows than its width has one key alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
+from slidejoin.jit.compiling import I32, I64, I64_2D, U64, inlined, kernel, prefetch
+from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
+from slidejoin.jit.vectors.memory import i32_at
 from slidejoin.jit.vectors.vectors import borrowed, count_ones
 from slidejoin.papers.kernels.key_lanes import KEY_LANES, keys_below
-from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G, WORD, lanes_between, put_row
+from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G, WORD, lanes_between, put_row, table_in
 from slidejoin.papers.panjoin.kernels.rap_table import OUT_I32_2D
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HEIGHT", "LEAVES", "NODES", "ROOT", "find_leaves", "insert_rows"]
+__all__ = ["HEIGHT", "LEAVES", "NODES", "ROOT", "InnerNodes", "find_leaves", "insert_rows"]
 
 ROOT, HEIGHT, NODES, LEAVES = range(PTR_G + 1, PTR_G + 5)
 """Further places of the table's state: the root (a leaf while the height is 0), levels of inner nodes, and how many of
@@ -38,6 +38,48 @@ SAMPLE = 64
 """Approximate number of rows of a leaf that are tried as borders of a split."""
 
 
+class InnerNodes(NamedTuple):
+    """The inner nodes of a tree.
+
+    Node v has ``sizes[v]`` entries from place ``v * fan_out`` of `keys` int64 and `children` int32: a child and the
+    smallest key that may be in it, which is ignored for the first child. The last node is followed by `KEY_LANES` spare
+    places, since so many keys are compared at once. `state` is the table's.
+    """
+
+    keys: NDArray[np.int64]
+    children: NDArray[np.int32]
+    sizes: NDArray[np.int32]
+    state: NDArray[np.int64]
+    fan_out: int
+
+
+INNER_NODES = record([*((name, ARRAY) for name in InnerNodes._fields[:-1]), "fan_out"])
+"""The words that kernels take of them."""
+
+_lines = records_in(INNER_NODES)
+
+
+@inlined
+def _nodes_in(words: Any) -> Any:  # noqa: ANN401
+    """Return the inner nodes of which there are words."""
+    line = _lines(words)[0]
+    return InnerNodes(
+        i64_in(line.keys),
+        i32_at(line.children.address, line.children.length),
+        i32_at(line.sizes.address, line.sizes.length),
+        i64_in(line.state),
+        line.fan_out,
+    )
+
+
+class Descent(NamedTuple):
+    """Nodes from the root down to a leaf, and the smallest and largest keys that may be in each, (HIGHEST,) int64."""
+
+    path: NDArray[np.int64]
+    least: NDArray[np.int64]
+    most: NDArray[np.int64]
+
+
 @inlined
 def _place(node_keys: Any, base: Any, size: Any, key: Any) -> Any:  # noqa: ANN401
     """Return the last of a node's entries, but for the first, that is no larger than a key, else the first."""
@@ -51,36 +93,27 @@ def _place(node_keys: Any, base: Any, size: Any, key: Any) -> Any:  # noqa: ANN4
 
 
 @inlined
-def _leaf_of(
-    node_keys: Any,  # noqa: ANN401
-    children: Any,  # noqa: ANN401
-    sizes: Any,  # noqa: ANN401
-    height: Any,  # noqa: ANN401
-    fan_out: Any,  # noqa: ANN401
-    key: Any,  # noqa: ANN401
-    level: Any,  # noqa: ANN401
-    path: Any,  # noqa: ANN401
-    least: Any,  # noqa: ANN401
-    most: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
-    """Return the leaf for a key, from the path of the key before: up as far as needed, then down (III-E).
+def _leaf_of(nodes: Any, key: Any, level: Any, descent: Any) -> Any:  # noqa: ANN401
+    """Return the leaf for a key, from the descent of the key before: up as far as needed, then down (III-E).
 
-    `path` has the nodes down to that `level`, `least` and `most` the keys that may be in each, (HIGHEST,) int64.
+    It has the nodes down to that `level`.
     """
+    node_keys, children, fan_out, height = nodes.keys, nodes.children, nodes.fan_out, nodes.state[HEIGHT]
+    path, least, most = descent
     while level > 0 and (key < least[U64(level)] or key > most[U64(level)]):
         level -= 1
     while level < height:
         node = path[U64(level)]
-        base, size = node * fan_out, np.int64(sizes[U64(node)])
+        base, size = node * fan_out, np.int64(nodes.sizes[U64(node)])
         slot = _place(node_keys, base, size, key)
         path[U64(level + 1)] = np.int64(children[U64(base + slot)])
         if level + 1 < height:
-            # Keys ascend: the node beside this one is next.
-            beside = np.int64(children[U64(base + min(slot + 1, size - 1))]) * fan_out
+            # Keys ascend: the node to the right of this one is next.
+            right = np.int64(children[U64(base + min(slot + 1, size - 1))]) * fan_out
             for line in range(0, fan_out, BLOCK):
-                prefetch(node_keys, beside + line)
+                prefetch(node_keys, right + line)
             for line in range(0, fan_out, 2 * BLOCK):
-                prefetch(children, beside + line)
+                prefetch(children, right + line)
         least[U64(level + 1)] = node_keys[U64(base + slot)] if slot > 0 else least[U64(level)]
         most[U64(level + 1)] = node_keys[U64(base + slot + 1)] - 1 if slot + 1 < size else most[U64(level)]
         level += 1
@@ -147,17 +180,9 @@ def _largest(keys: Any, base: Any, rows: Any) -> Any:  # noqa: ANN401
 
 
 @inlined
-def _hang(
-    node_keys: Any,  # noqa: ANN401
-    children: Any,  # noqa: ANN401
-    sizes: Any,  # noqa: ANN401
-    state: Any,  # noqa: ANN401
-    fan_out: Any,  # noqa: ANN401
-    path: Any,  # noqa: ANN401
-    key: Any,  # noqa: ANN401
-    child: Any,  # noqa: ANN401
-) -> None:
+def _hang(nodes: Any, path: Any, key: Any, child: Any) -> None:  # noqa: ANN401
     """Insert a new child, which begins with a key, into the node above the last one of a path; full nodes are split."""
+    node_keys, children, sizes, state, fan_out = nodes.keys, nodes.children, nodes.sizes, nodes.state, nodes.fan_out
     level = state[HEIGHT] - 1
     while True:
         if level < 0:
@@ -173,14 +198,14 @@ def _hang(
         base, size, fresh = node * fan_out, np.int64(sizes[U64(node)]), np.int64(NOTHING)
         place = _place(node_keys, base, size, key) + 1
         if size == fan_out:
-            fresh, half = state[NODES], size >> 1
+            fresh, cut = state[NODES], size >> 1
             state[NODES] += 1
-            for j in range(size - half):
-                node_keys[U64(fresh * fan_out + j)] = node_keys[U64(base + half + j)]
-                children[U64(fresh * fan_out + j)] = children[U64(base + half + j)]
-            sizes[U64(node)], sizes[U64(fresh)], size = half, size - half, half
-            if place > half:
-                node, base, size, place = fresh, fresh * fan_out, np.int64(sizes[U64(fresh)]), place - half
+            for j in range(size - cut):
+                node_keys[U64(fresh * fan_out + j)] = node_keys[U64(base + cut + j)]
+                children[U64(fresh * fan_out + j)] = children[U64(base + cut + j)]
+            sizes[U64(node)], sizes[U64(fresh)], size = cut, size - cut, cut
+            if place > cut:
+                node, base, size, place = fresh, fresh * fan_out, np.int64(sizes[U64(fresh)]), place - cut
         for j in range(size - place):
             at = base + size - j
             node_keys[U64(at)], children[U64(at)] = node_keys[U64(at - 1)], children[U64(at - 1)]
@@ -192,30 +217,19 @@ def _hang(
 
 
 @inlined
-def _split(
-    keys: Any,  # noqa: ANN401
-    ordinals: Any,  # noqa: ANN401
-    filled: Any,  # noqa: ANN401
-    following: Any,  # noqa: ANN401
-    first: Any,  # noqa: ANN401
-    last: Any,  # noqa: ANN401
-    behind: Any,  # noqa: ANN401
-    state: Any,  # noqa: ANN401
-    width: Any,  # noqa: ANN401
-    leaf: Any,  # noqa: ANN401
-    uniform: Any,  # noqa: ANN401
-    key: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+def _split(table: Any, leaf: Any, uniform: Any, key: Any) -> Any:  # noqa: ANN401
     """Split a full leaf to which a key comes, a new one to its right; return the smallest key that may be in that."""
+    keys, filled, first, last, behind = table.keys, table.filled, table.first, table.last, table.behind
+    state, width = table.state, table.width
     right, entry, base = state[LEAVES], state[PTR_G], np.int64(first[U64(leaf)]) * width
     state[LEAVES] += 1
     state[PTR_G] += 1
-    following[U64(entry)], filled[U64(entry)] = NOTHING, 0
+    table.following[U64(entry)], filled[U64(entry)] = NOTHING, 0
     behind[U64(right)], behind[U64(leaf)] = behind[U64(leaf)], right
     first[U64(right)] = last[U64(right)] = entry
     if not uniform:
         border = _border(keys, base, width)
-        stay = _divide(keys, ordinals, base, width, entry * width, border)
+        stay = _divide(keys, table.ordinals, base, width, entry * width, border)
         filled[U64(entry)], filled[U64(first[U64(leaf)])] = width - stay, stay
         # Keys between the two leaves do not go to a leaf that stays nearly full.
         if stay + stay > width:
@@ -239,44 +253,31 @@ def _uniform(keys: Any, base: Any, rows: Any) -> Any:  # noqa: ANN401
     return place >= rows
 
 
-@kernel(
-    OUT_I64, OUT_I64, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64, OUT_I32, OUT_I32, OUT_I64, types.int64,
-    types.int64, I64, I64, types.int64, returns=types.int64,
-)  # fmt: skip
+@kernel(I64, I64, I64, I64, types.int64, returns=types.int64)
 def insert_rows(
-    keys: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    filled: NDArray[np.int32],
-    following: NDArray[np.int32],
-    first: NDArray[np.int32],
-    last: NDArray[np.int32],
-    behind: NDArray[np.int32],
-    node_keys: NDArray[np.int64],
-    children: NDArray[np.int32],
-    sizes: NDArray[np.int32],
-    state: NDArray[np.int64],
-    width: int,
-    fan_out: int,
+    leaves: NDArray[np.int64],
+    inner: NDArray[np.int64],
     new_keys: NDArray[np.int64],
     new_ordinals: NDArray[np.int64],
     start: int,
 ) -> int:
     """Put the rows from `start` on, which ascend, into their leaves.
 
-    All leaves are looked up first, each starting from the one before, so that the places to write can be prefetched. A
-    row whose leaf has been split since looks it up again. Returns the first row for which leaves, entries or nodes
-    might not suffice, or the number of rows. O(n * log(leaves)); a split reads its leaf some `SAMPLE` times.
+    `leaves` and `inner` are the words of the table and of the inner nodes. All leaves are looked up first, each
+    starting from the one before, so that the places to write can be prefetched. A row whose leaf has been split since
+    looks it up again. Returns the first row for which leaves, entries or nodes might not suffice, or the number of
+    rows. O(n * log(leaves)); a split reads its leaf some `SAMPLE` times.
     """
-    keys, ordinals, filled, following = borrowed(keys), borrowed(ordinals), borrowed(filled), borrowed(following)
-    first, last, behind, node_keys = borrowed(first), borrowed(last), borrowed(behind), borrowed(node_keys)
-    children, sizes, state = borrowed(children), borrowed(sizes), borrowed(state)
+    table, nodes = table_in(leaves), _nodes_in(inner)
+    keys, filled, first, last, state, width = (
+        table.keys, table.filled, table.first, table.last, table.state, table.width
+    )  # fmt: skip
     memory, numbers = np.empty((3, HIGHEST), np.int64), np.empty(new_keys.size + 1, np.int32)
-    path, least, most, targets = borrowed(memory[0]), borrowed(memory[1]), borrowed(memory[2]), borrowed(numbers)
+    descent, targets = Descent(borrowed(memory[0]), borrowed(memory[1]), borrowed(memory[2])), borrowed(numbers)
     n, level, dirty = new_keys.size, np.int64(0), np.int64(NOTHING)
-    path[0], least[0], most[0] = state[ROOT], LEAST, MOST
+    descent.path[0], descent.least[0], descent.most[0] = state[ROOT], LEAST, MOST
     for row in range(start, n):
-        key = new_keys[U64(row)]
-        targets[U64(row)] = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, key, level, path, least, most)
+        targets[U64(row)] = _leaf_of(nodes, new_keys[U64(row)], level, descent)
         level = state[HEIGHT]
     for row in range(start, n):
         # One after the other: where an entry is, how full it is, where the next row goes.
@@ -285,7 +286,7 @@ def insert_rows(
         prefetch(filled, last[U64(targets[U64(min(row + 2 * AHEAD, n - 1))])])
         soon = np.int64(last[U64(targets[U64(min(row + AHEAD, n - 1))])])
         prefetch(keys, soon * width + filled[U64(soon)])
-        prefetch(ordinals, soon * width + filled[U64(soon)])
+        prefetch(table.ordinals, soon * width + filled[U64(soon)])
         key, leaf = new_keys[U64(row)], np.int64(targets[U64(row)])
         entry = np.int64(last[U64(leaf)])
         single = first[U64(leaf)] == entry
@@ -293,35 +294,29 @@ def insert_rows(
             if (
                 state[PTR_G] + 2 > filled.size
                 or state[LEAVES] + 1 > first.size
-                or state[NODES] + state[HEIGHT] + 1 > sizes.size
+                or state[NODES] + state[HEIGHT] + 1 > nodes.sizes.size
             ):
                 n = row
                 break
-            path[0], target = state[ROOT], leaf
-            leaf = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, key, np.int64(0), path, least, most)
+            descent.path[0], target = state[ROOT], leaf
+            leaf = _leaf_of(nodes, key, np.int64(0), descent)
             entry = np.int64(first[U64(leaf)])
             if filled[U64(entry)] == width:
                 uniform = entry != last[U64(leaf)] or _uniform(keys, entry * width, width)
                 if not uniform or keys[U64(entry * width)] != key:
-                    border = _split(
-                        keys, ordinals, filled, following, first, last, behind, state, width, leaf, uniform, key
-                    )
+                    border = _split(table, leaf, uniform, key)
                     right, dirty = state[LEAVES] - 1, target
-                    _hang(node_keys, children, sizes, state, fan_out, path, border, right)
+                    _hang(nodes, descent.path, border, right)
                     leaf = leaf if key < border else right
-        put_row(keys, ordinals, filled, following, last, state, width, leaf, key, new_ordinals[U64(row)])
+        put_row(table, leaf, key, new_ordinals[U64(row)])
     # Until here, what was allocated is in use under another name.
     memory[0, 0], numbers[0] = 0, 0
     return n
 
 
-@kernel(I64, I32, I32, I64, types.int64, I32, I64_2D, I64_2D, types.int64, OUT_I32_2D, OUT_I32_2D)
+@kernel(I64, I32, I64_2D, I64_2D, types.int64, OUT_I32_2D, OUT_I32_2D)
 def find_leaves(
-    node_keys: NDArray[np.int64],
-    children: NDArray[np.int32],
-    sizes: NDArray[np.int32],
-    state: NDArray[np.int64],
-    fan_out: int,
+    inner: NDArray[np.int64],
     order: NDArray[np.int32],
     lo: NDArray[np.int64],
     hi: NDArray[np.int64],
@@ -329,21 +324,19 @@ def find_leaves(
     lows: NDArray[np.int32],
     highs: NDArray[np.int32],
 ) -> None:
-    """Write the leaves of both ends of ranges, see `kernels.llat.scan_partitions`. O(n * log(leaves))."""
-    node_keys, children, sizes = borrowed(node_keys), borrowed(children), borrowed(sizes)
+    """Write the leaves of both ends of ranges, see `kernels.llat.PartitionRanges`. O(n * log(leaves))."""
+    nodes = _nodes_in(inner)
     memory = np.empty((3, HIGHEST), np.int64)
-    path, least, most = borrowed(memory[0]), borrowed(memory[1]), borrowed(memory[2])
-    path[0], least[0], most[0], level = state[ROOT], LEAST, MOST, np.int64(0)
+    descent = Descent(borrowed(memory[0]), borrowed(memory[1]), borrowed(memory[2]))
+    descent.path[0], descent.least[0], descent.most[0], level = nodes.state[ROOT], LEAST, MOST, np.int64(0)
     for piece in range(lo.shape[0]):
         for t in range(order.size):
             i = U64(begin + order[U64(t)])
             low, high = lo[U64(piece), i], hi[U64(piece), i]
-            leaf = _leaf_of(node_keys, children, sizes, state[HEIGHT], fan_out, low, level, path, least, most)
-            level = state[HEIGHT]
+            leaf = _leaf_of(nodes, low, level, descent)
+            level = nodes.state[HEIGHT]
             lows[U64(piece), U64(t)] = highs[U64(piece), U64(t)] = leaf
-            if high > most[U64(level)]:
-                highs[U64(piece), U64(t)] = _leaf_of(
-                    node_keys, children, sizes, state[HEIGHT], fan_out, high, level, path, least, most
-                )
+            if high > descent.most[U64(level)]:
+                highs[U64(piece), U64(t)] = _leaf_of(nodes, high, level, descent)
     # Until here, what was allocated is in use under another name.
     memory[0, 0] = 0
