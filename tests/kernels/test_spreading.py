@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.index import parallel_search as probing
 from slidejoin.index.kernels.stores import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
 from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
@@ -71,32 +70,28 @@ def test_pairs_of_both_sides_are_those_of_every_row_looked_at(
     places = rng.permutation(slots)
     shared = Workers(threads, Tuning(write_spread=1))
     found, sides = RangeCandidates(slots, shared, ArrayPool(np.int64)), []
-    small, probing.SMALLEST_PART = probing.SMALLEST_PART, 2
-    try:
-        for role, own in (("left", np.sort(places[:left])), ("right", np.sort(places[left:]))):
-            index, keys, beside = (
-                BiSortIndex(aux, merge=False),
-                rng.integers(0, 100, rows),
-                rng.integers(0, 4, (rows, aux)),
-            )
-            for base in (0, 25, 50):
-                part = slice(base, min(base + 25, rows))
-                index.append(build_run(base, keys[part].size, keys[part], beside[part], None), rows)
-            probes = questions(rng, own.size, rows, width, pieces, aux)
-            found.add(role, own, search(index, probes, Workers(threads)))
-            sides.append((role, own, probes, keys, beside))
-        wanted = written_one_by_one(sides, slots)
-        assert found.counts.tolist() == [len(pairs) for pairs in wanted]
-        assert found.total == sum(map(len, wanted))
-        ends = [0, *np.cumsum(found.counts).tolist()]
-        for first, last in pairwise(sorted({0, min(cut, slots), slots})):
-            got = [column.tolist() for column in found.write(first, last)]
-            assert len(got[0]) == len(got[1]) == ends[last] - ends[first]
-            for slot in range(first, last):
-                part = slice(ends[slot] - ends[first], ends[slot + 1] - ends[first])
-                assert sorted(zip(got[0][part], got[1][part], strict=True)) == wanted[slot]
-    finally:
-        probing.SMALLEST_PART = small
+    for role, own in (("left", np.sort(places[:left])), ("right", np.sort(places[left:]))):
+        index, keys, beside = (
+            BiSortIndex(aux, merge=False),
+            rng.integers(0, 100, rows),
+            rng.integers(0, 4, (rows, aux)),
+        )
+        for base in (0, 25, 50):
+            part = slice(base, min(base + 25, rows))
+            index.append(build_run(base, keys[part].size, keys[part], beside[part], None), rows)
+        probes = questions(rng, own.size, rows, width, pieces, aux)
+        found.add(role, own, search(index, probes, Workers(threads, Tuning(search_spread=2))))
+        sides.append((role, own, probes, keys, beside))
+    wanted = written_one_by_one(sides, slots)
+    assert found.counts.tolist() == [len(pairs) for pairs in wanted]
+    assert found.total == sum(map(len, wanted))
+    ends = [0, *np.cumsum(found.counts).tolist()]
+    for first, last in pairwise(sorted({0, min(cut, slots), slots})):
+        got = [column.tolist() for column in found.write(first, last)]
+        assert len(got[0]) == len(got[1]) == ends[last] - ends[first]
+        for slot in range(first, last):
+            part = slice(ends[slot] - ends[first], ends[slot + 1] - ends[first])
+            assert sorted(zip(got[0][part], got[1][part], strict=True)) == wanted[slot]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
