@@ -10,7 +10,7 @@ from slidejoin.errors import ArgumentError, ArgumentTypeError, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["at_least_one", "column_name", "is_unicode", "one_of", "shown", "truth_value", "whole_number"]
+__all__ = ["at_least_one", "column_name", "is_unicode", "one_of", "selection", "shown", "truth_value", "whole_number"]
 
 LONGEST = 80
 
@@ -114,6 +114,28 @@ def column_name(name: str, value: object) -> str:
         msg = f"{name} must be the name of a column, got {value!a}"
         raise ArgumentError(msg)
     return value
+
+
+def selection(select: object, names: Iterable[str]) -> tuple[str, ...] | None:
+    """Check which columns ``select=`` chooses, each with the name of its input; `names` are all inputs'.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For anything but a list of texts.
+    """
+    if select is None:
+        return None
+    example = ", ".join(f"'{name}.id'" for name in names)
+    if isinstance(select, (str, bytes)) or not hasattr(select, "__iter__"):
+        msg = f"select must be a list of columns such as [{example}], got {shown(select)}"
+        raise ArgumentTypeError(msg)
+    chosen = tuple(select)
+    for item in chosen:
+        if not isinstance(item, str):
+            msg = f"select must name columns as text such as {example}, got {shown(item)}"
+            raise ArgumentTypeError(msg)
+    return chosen
 
 
 def is_unicode(text: str) -> bool:

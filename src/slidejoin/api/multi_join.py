@@ -15,8 +15,8 @@ from slidejoin.api.pending import MultiPending
 from slidejoin.arguments import column_name, shown
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, ArgumentTypeError, MemoryLimitError, nearest
-from slidejoin.jit.interpreted import INTERPRETER, MOST_IN_ALL
-from slidejoin.operator.ingest.batches import DECLARED, FIRST, RESTORED, to_table
+from slidejoin.jit.interpreted import INTERPRETER
+from slidejoin.operator.ingest.batches import DECLARED, to_table
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.figures import MultiStats
 from slidejoin.plan.output_schema import output_schema, together
@@ -26,9 +26,8 @@ from slidejoin.rows.widths import TABLE
 from slidejoin.spec.multi_spec import make_multi_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from slidejoin.operator.multiway.arrivals import MultiPush
     from slidejoin.operator.multiway.multi_operator import MultiOperator
     from slidejoin.predicate import Expression
     from slidejoin.spec.join_options import Order, Output
@@ -91,9 +90,6 @@ class MultiJoin(OneCall):
     """
 
     _state: MultiState
-
-    _known_from = FIRST
-    """Where the schemas come from, for errors."""
 
     def __init__(
         self,
@@ -203,22 +199,11 @@ class MultiJoin(OneCall):
         ]
         number = {stream: at for at, stream in enumerate(state.spec.streams)}
         sorting = None if by is None else {number[stream]: values for stream, values in by.items()}
-        work = PushIterator(self._work(operator, operator.prepare(given, sorting)))
+        work = PushIterator(self._to_the_end(operator.push_iter(operator.prepare(given, sorting))))
         # Nothing can be refused from here on.
         state.schemas, state.operator, state.waiting = schemas, operator, MultiPending(state.spec)
         self._open = work
         return work
-
-    def _work(self, operator: MultiOperator, push: MultiPush) -> Generator[pa.Table]:
-        try:
-            yield from operator.push_iter(push)
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self._broken = repr(error)
-            raise
-        finally:
-            self._open = None
 
     @one_call
     def finish(self) -> pa.Table:
@@ -300,10 +285,7 @@ class MultiJoin(OneCall):
         StateError
             If the bytes are damaged, foreign or of an unknown format; nothing is loaded.
         """
-        INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
-        join = cls.__new__(cls)
-        join._begin()  # noqa: SLF001 - its own
-        join._known_from = RESTORED  # noqa: SLF001
+        join = cls._unloaded()
         join._state = load(state, threads=threads)  # noqa: SLF001 - its own
         return join
 

@@ -19,6 +19,8 @@ import pyarrow as pa
 from slidejoin.api.turns import Turns
 from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, JoinClosedError, PartialSchemaWarning
+from slidejoin.jit.interpreted import INTERPRETER, MOST_IN_ALL
+from slidejoin.operator.ingest.batches import FIRST, RESTORED
 from slidejoin.plan.explanation import frames_inside
 
 if TYPE_CHECKING:
@@ -68,6 +70,18 @@ class OneCall:
     """
 
     _state: HasEnd
+
+    _known_from = FIRST
+    """Where the schemas come from, for errors."""
+
+    @classmethod
+    def _unloaded(cls) -> Self:
+        """Return a join whose state is going to be that of a snapshot, which may hold any number of rows."""
+        INTERPRETER.expect(MOST_IN_ALL + 1)
+        join = cls.__new__(cls)
+        join._begin()  # noqa: SLF001 - its own
+        join._known_from = RESTORED  # noqa: SLF001
+        return join
 
     def _begin(self) -> None:
         """Begin without a call, with windows that are whole."""
@@ -124,6 +138,18 @@ class OneCall:
             if self._open is not None:  # its rows are expected, and what they produce would be lost
                 self._broken = repr(error)
             raise
+
+    def _to_the_end(self, tables: Iterator[pa.Table]) -> Generator[pa.Table]:
+        """Yield what rows produce, which are all taken then; if that is interrupted, the windows may lack some."""
+        try:
+            yield from tables
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._broken = repr(error)
+            raise
+        finally:
+            self._open = None
 
     def _take_abandoned(self) -> None:
         """Take the rest of the rows of an iterator that nobody has any more."""

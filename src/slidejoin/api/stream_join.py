@@ -15,8 +15,8 @@ from slidejoin.api.snapshot import JoinState, load, new_plan, operator_of, save
 from slidejoin.arguments import column_name
 from slidejoin.display import Explanation, figures_html
 from slidejoin.errors import ArgumentError, MemoryLimitError, SchemaError
-from slidejoin.jit.interpreted import INTERPRETER, MOST_IN_ALL
-from slidejoin.operator.ingest.batches import DECLARED, FIRST, RESTORED, to_table
+from slidejoin.jit.interpreted import INTERPRETER
+from slidejoin.operator.ingest.batches import DECLARED, to_table
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate import to_sql
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.api.changes import Unchanged
-    from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.ingest.late_rows import LateRows
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.operator.stats import Stats
@@ -122,9 +121,6 @@ class StreamJoin(SharedJoin):
     """
 
     _state: JoinState
-
-    _known_from = FIRST
-    """Where the schemas come from, for errors."""
 
     _ordered_by: str | None = None
     """The `order_by` of an earlier push, which was checked then."""
@@ -304,24 +300,10 @@ class StreamJoin(SharedJoin):
             out = [state.waiting.push(side, tables[side], by) for side in given]
             state.schemas = schemas
             return (part for table in out for part in TABLE.cut(table))
-        work = PushIterator(self._work(operator, operator.prepare(tables, by), known))
+        work = PushIterator(self._to_the_end(_after(known, operator.push_iter(operator.prepare(tables, by)))))
         # Nothing can be refused from here on.
         state.schemas, state.operator, self._open = schemas, operator, work
         return work
-
-    def _work(self, operator: JoinOperator, push: Push, known: list[pa.Table]) -> Generator[pa.Table]:
-        """Yield what rows have produced that waited for the schemas, and what these produce."""
-        try:
-            with closing(PushIterator(operator.push_iter(push))) as work:
-                yield from known
-                yield from work
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self._broken = repr(error)
-            raise
-        finally:
-            self._open = None
 
     def finish(self) -> pa.Table:
         """End both streams and return the rows that were still pending.
@@ -510,10 +492,7 @@ class StreamJoin(SharedJoin):
         changes = {
             name: value for name, value in given.items() if value is not (UNCHANGED if name == "select" else None)
         }
-        INTERPRETER.expect(MOST_IN_ALL + 1)  # it may hold any number of rows
-        join = cls.__new__(cls)
-        join._begin()  # noqa: SLF001 - its own
-        join._known_from = RESTORED  # noqa: SLF001
+        join = cls._unloaded()
         join._state = load(  # noqa: SLF001 - its own
             state, threads=threads, algorithm=algorithm, topology=topology, wall_clock=wall_clock, changes=changes
         )
@@ -573,6 +552,13 @@ class StreamJoin(SharedJoin):
         if state.operator is not None:
             return empty_of(state.operator.plan.layout.whole)
         return state.waiting.empty(state.schemas)
+
+
+def _after(known: list[pa.Table], tables: Generator[pa.Table]) -> Generator[pa.Table]:
+    """Yield what rows have produced that waited for the schemas, and then what others produce."""
+    with closing(PushIterator(tables)) as work:
+        yield from known
+        yield from work
 
 
 def _no_rows(schema: pa.Schema | None) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.arguments import at_least_one, is_unicode, one_of, shown, truth_value
+from slidejoin.arguments import at_least_one, is_unicode, one_of, selection, shown, truth_value
 from slidejoin.errors import ArgumentError, ArgumentTypeError, SlideJoinError, StateError
 from slidejoin.predicate import as_predicate, check_aliases, from_json, to_json, to_sql
 from slidejoin.spec.aggregate import Aggregate
@@ -233,7 +233,7 @@ def make_join_spec(
     if not is_unicode(suffix):
         msg = f"suffix must be Unicode text such as '_right', got {suffix!a}"
         raise ArgumentError(msg)
-    chosen = _selected(select, aliases)
+    chosen = selection(select, aliases)
     output = one_of("output", output, OUTPUTS)
     if output == "positions" and chosen is not None:
         msg = (
@@ -383,21 +383,6 @@ def _check_deferred_type(how: JoinType, keep: object, aggregate: Aggregate | Non
     else:
         msg = f"how={how!r} does not go with keep={shown(keep)}; use how='inner' or how='left'"
     raise ArgumentError(msg)
-
-
-def _selected(select: object, aliases: tuple[str, str]) -> tuple[str, ...] | None:
-    if select is None:
-        return None
-    example = f"'{aliases[0]}.id', '{aliases[1]}.id'"
-    if isinstance(select, (str, bytes)) or not hasattr(select, "__iter__"):
-        msg = f"select must be a list of columns such as [{example}], got {shown(select)}"
-        raise ArgumentTypeError(msg)
-    chosen = tuple(select)
-    for item in chosen:
-        if not isinstance(item, str):
-            msg = f"select must name columns as text such as {example}, got {shown(item)}"
-            raise ArgumentTypeError(msg)
-    return chosen
 
 
 def algorithm_of(value: object) -> tuple[str, Options | None]:

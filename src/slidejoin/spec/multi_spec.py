@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.arguments import at_least_one, one_of, shown
+from slidejoin.arguments import at_least_one, one_of, selection, shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, PredicateError, SlideJoinError, StateError
 from slidejoin.predicate import from_json, to_json
 from slidejoin.predicate.expression.expr import Column, walk
@@ -142,7 +142,7 @@ def make_multi_spec(
     """
     given = _check_streams(windows)
     output = one_of("output", output, OUTPUTS)
-    chosen = _selected(select, tuple(given))
+    chosen = selection(select, given)
     if output == "positions" and chosen is not None:
         msg = (
             f"select={list(chosen)!r} chooses columns, but output='positions' has only its own, one for each stream; "
@@ -223,18 +223,3 @@ def _predicate(on: object, streams: tuple[str, ...]) -> Expr:
         return node
     msg = f"on= takes SQL text or an expression, got {shown(on)}. Write 'a.k = b.k', or sj.stream('a').k == …"
     raise PredicateError(msg)
-
-
-def _selected(select: object, streams: tuple[str, ...]) -> tuple[str, ...] | None:
-    if select is None:
-        return None
-    example = ", ".join(f"'{name}.id'" for name in streams)
-    if isinstance(select, (str, bytes)) or not hasattr(select, "__iter__"):
-        msg = f"select must be a list of columns such as [{example}], got {shown(select)}"
-        raise ArgumentTypeError(msg)
-    chosen = tuple(select)
-    for item in chosen:
-        if not isinstance(item, str):
-            msg = f"select must name columns as text such as {example}, got {shown(item)}"
-            raise ArgumentTypeError(msg)
-    return chosen

@@ -53,6 +53,7 @@ from slidejoin.spark.bucket.tasks import (
 )
 from slidejoin.spark.driver.binding import arrow_schema, schema_of
 from slidejoin.spark.driver.collations import check_collations
+from slidejoin.spark.driver.event_time import check_match_time
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.column_names import folds_names, quoted, task_column
 from slidejoin.spark.job.join_spec import (
@@ -199,12 +200,8 @@ def wired(
     elif bound.columns:
         names = [out for _, _, out in bound.columns]
         places = [at[side, name] for side, name, _ in bound.columns]
-    if MATCH_TIME in {one_name(name, fold=config.fold_names) for name in names} and window.has_watermark:
-        msg = (
-            f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one "
-            f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
-        )
-        raise PredicateError(msg)
+    if window.has_watermark:
+        check_match_time(names, "an input", fold=config.fold_names)
     times = [(side, name) for side in SIDES for name in window.event_times(side)]
     if config.deferred:
         times = [("left", OVER)]

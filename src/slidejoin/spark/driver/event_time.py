@@ -10,19 +10,24 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import TimestampType
 
 from slidejoin.errors import PredicateError, nearest
+from slidejoin.plan.output_schema import one_name
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.column_names import quoted
+from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spec.window import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame
 
     from slidejoin.spec.window import Window
 
-__all__ = ["DELAY", "check_time_column", "marked", "marks_of"]
+__all__ = ["check_match_time", "check_time_column", "marked", "marks_of", "with_match_time"]
 
 DELAY = "spark.watermarkDelayMs"
 """Spark's own key for the watermark in the metadata of a column: the delay in milliseconds."""
@@ -35,6 +40,28 @@ PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 def marks_of(frame: DataFrame) -> dict[str, int]:
     """Return the event-time columns of a frame and their delays in milliseconds."""
     return {field.name: int(field.metadata[DELAY]) for field in frame.schema.fields if DELAY in field.metadata}
+
+
+def check_match_time(names: Iterable[str], whose: str, *, fold: bool) -> None:
+    """Refuse a column of the result that is called as the match time; `whose` it is, in words.
+
+    Raises
+    ------
+    PredicateError
+        If there is one.
+    """
+    if MATCH_TIME in {one_name(name, fold=fold) for name in names}:
+        msg = (
+            f"the result has a column {MATCH_TIME!r} of its own, and {whose} has one too; rename that one "
+            f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
+        )
+        raise PredicateError(msg)
+
+
+def with_match_time(joined: DataFrame, delay: int) -> DataFrame:
+    """Return a streaming result whose match time is marked as event time, with that delay in milliseconds."""
+    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
+    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
 
 
 def check_time_column(frame: DataFrame, whose: str, column: str) -> None:

@@ -28,6 +28,7 @@ from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
 from slidejoin.spark.route.placing import copies_of
 from slidejoin.spark.state.blocks import canonical
+from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.options import algorithm_in_words
 
 if TYPE_CHECKING:
@@ -236,11 +237,13 @@ def explain_join(
     if isinstance(window, Mapping):
         msg = "window= is a dict, but left is one DataFrame: give a window, or a dict of DataFrames with these names"
         raise SparkJoinError(msg)
-    _, plan, spec = wired_join(
-        left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions, late=late,
-        keep=keep,
+    config = make_join_spec(
+        on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep,
     )  # fmt: skip
+    _, plan, spec = wired_join(
+        left, right, config, order_by=order_by, strategy=strategy, spread=spread, partitions=partitions
+    )
     chosen, buckets = spec.strategy, len(spec.buckets)
     sides: tuple[Side, ...] = ("left",) if self_join else SIDES
     spreads: dict[int, float] = {}

@@ -18,9 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from slidejoin.arguments import shown
-from slidejoin.errors import ArgumentTypeError, PredicateError
+from slidejoin.errors import ArgumentTypeError
 from slidejoin.plan.multiway.multi_plan import make_multi_plan
-from slidejoin.plan.output_schema import one_name
 from slidejoin.predicate import columns_of
 from slidejoin.predicate.expression.streams import stream_and_name, wide_column, wide_name
 from slidejoin.predicate.expression.text import wide_sql
@@ -38,25 +37,22 @@ from slidejoin.spark.driver.assembly import (
 from slidejoin.spark.driver.binding import schema_of
 from slidejoin.spark.driver.chain import chain_of, chained
 from slidejoin.spark.driver.collations import check_collations, with_keys
-from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
+from slidejoin.spark.driver.event_time import check_match_time, check_time_column, marked, with_match_time
 from slidejoin.spark.driver.stream_join import buckets_of, check_order_by
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
     SparkJoinError,
     check_frame,
+    check_output,
     check_packages,
     check_running,
-    check_session,
-    check_state_store,
-    is_local,
 )
 from slidejoin.spark.job.column_names import folds_names, quoted, task_column
-from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
+from slidejoin.spark.job.interpreter import check_workers, workers_of
 from slidejoin.spark.job.join_spec import MATCH_TIME
 from slidejoin.spark.job.key_classes import classes_of
 from slidejoin.spark.job.streams_spec import StreamsSpec
-from slidejoin.spark.job.workers import compile_ahead
 from slidejoin.spark.metrics.reporting import OBSERVE
 from slidejoin.spec.multi_spec import make_multi_spec
 
@@ -152,16 +148,11 @@ def multi_join(
         frames, on=on, window=window, order_by=order_by, output=output, select=select, partitions=partitions
     )
     session = next(iter(wired.frames.values())).sparkSession
-    check_python(session)
-    if wired.streaming:
-        check_state_store(session)
-        check_session(session)
+    check_workers(session, streaming=wired.streaming)
     given, delay, derived = _marked(wired)
     if wired.one is None:
         return chained(given, wired.plan, wired.links, wired.names, len(wired.buckets))
-    if is_local(session):
-        compile_ahead(wired.one.cache)
-    with workers_run_this_python(session):
+    with workers_of(session, wired.one.cache):
         return as_one_operator(given, wired.plan, replace(wired.one, derived=derived), delay)
 
 
@@ -218,24 +209,15 @@ def wired_streams(
     spec = make_multi_spec(window, on=on, output=output, order="none", select=select, threads=1)
     session = next(iter(given.values())).sparkSession
     spec = replace(spec, fold_names=folds_names(session))
-    if spec.output == "positions":
-        msg = (
-            "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "
-            "with select= and a column that names the row"
-        )
-        raise SparkJoinError(msg)
+    check_output(spec.output)
     given, spec = _by_keys(given, spec)
     compared = [stream_and_name(wide) for wide in columns_of(spec.on, "left")]
     for stream, frame in given.items():
         check_collations(frame, f"stream {stream!r}", [name for own, name in compared if own == stream])
     plan = _planned(spec, given, order_by)
     names = tuple(field.name for field in plan.layout.schema)
-    if not spec.counted and MATCH_TIME in {one_name(name, fold=spec.fold_names) for name in names}:
-        msg = (
-            f"the result has a column {MATCH_TIME!r} of its own, and a stream has one too; rename that one "
-            f"(df.withColumnRenamed({MATCH_TIME!r}, …) keeps its watermark) or leave it out with select="
-        )
-        raise PredicateError(msg)
+    if not spec.counted:
+        check_match_time(names, "a stream", fold=spec.fold_names)
     if spec.counted:
         if partitions not in {None, 1}:
             msg = (
@@ -399,10 +381,7 @@ def as_one_operator(frames: Mapping[str, DataFrame], plan: MultiPlan, spec: Stre
         packed = blocks if packed is None else packed.unionAll(blocks)
     out = row_type(spec, result)
     joined = opened(bucketed(cast("DataFrame", packed), pickled, spec, wide_sql(spec.config.on), out), spec, result)
-    if not spec.streaming or not spec.times:
-        return joined
-    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
-    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
+    return with_match_time(joined, delay) if spec.streaming and spec.times else joined
 
 
 def _result(frames: Mapping[str, DataFrame], plan: MultiPlan, spec: StreamsSpec) -> StructType:

@@ -5,30 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-
 from slidejoin.arguments import shown, whole_number
 from slidejoin.sides import SIDES
 from slidejoin.spark.driver.assembly import check_names, check_order, pipeline, result_type, wired
 from slidejoin.spark.driver.binding import bound_to
 from slidejoin.spark.driver.collations import check_collations, with_keys
-from slidejoin.spark.driver.event_time import DELAY, check_time_column, marked
+from slidejoin.spark.driver.event_time import check_time_column, marked, with_match_time
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
     SparkJoinError,
     check_frame,
+    check_output,
     check_packages,
     check_running,
-    check_session,
-    check_state_store,
-    is_local,
     shuffle_partitions,
 )
 from slidejoin.spark.job.column_names import compared_columns, folds_names
-from slidejoin.spark.job.interpreter import check_python, workers_run_this_python
-from slidejoin.spark.job.join_spec import MATCH_TIME
-from slidejoin.spark.job.workers import compile_ahead
+from slidejoin.spark.job.interpreter import check_workers, workers_of
 from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.join_spec import make_join_spec
 
@@ -163,17 +157,16 @@ def stream_join(
     >>> matches.writeStream.format("parquet").option("checkpointLocation", "…").start("…")  # doctest: +SKIP
     """
     check_packages()
-    frames, plan, spec = wired_join(
-        left, right, on=on, window=window, order_by=order_by, how=how, output=output, select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, strategy=strategy, spread=spread, partitions=partitions, late=late,
-        keep=keep,
+    config = make_join_spec(
+        on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
+        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep,
     )  # fmt: skip
-    session, streaming = left.sparkSession, left.isStreaming
-    check_python(session)
-    delay = 0
+    frames, plan, spec = wired_join(
+        left, right, config, order_by=order_by, strategy=strategy, spread=spread, partitions=partitions
+    )
+    streaming, delay = left.isStreaming, 0
+    check_workers(left.sparkSession, streaming=streaming)
     if streaming:
-        check_state_store(session)
-        check_session(session)
         derived = []
         for side, frame in tuple(frames.items()):
             for column in window.event_times(side):
@@ -182,40 +175,23 @@ def stream_join(
                 delay = max(delay, ms)
                 derived += [side] if upstream.stateful else []
         spec = replace(spec, derived=frozenset(derived))
-    if is_local(session):
-        compile_ahead(spec.cache)
-    with workers_run_this_python(session):
+    with workers_of(left.sparkSession, spec.cache):
         joined = pipeline(frames, spec, result_type(frames, plan, spec))
-    if not streaming or spec.numbered:
-        return joined
-    # Not by eventTimeColumnName=: Spark would then refuse results from before 1970 until there is a watermark.
-    return joined.withColumn(MATCH_TIME, F.col(MATCH_TIME).alias(MATCH_TIME, metadata={DELAY: delay}))
+    return joined if not streaming or spec.numbered else with_match_time(joined, delay)
 
 
 def wired_join(
     left: DataFrame,
     right: DataFrame | None,
+    config: JoinSpec,
     *,
-    on: str | Expr | Expression,
-    window: Window,
     order_by: str | None,
-    how: JoinType,
-    output: Output | Aggregate,
-    select: Iterable[str] | None,
-    suffix: str,
-    self_join: bool,
-    aliases: tuple[str, str],
     strategy: StrategyName,
     spread: int,
     partitions: int | None,
-    late: Late = "drop",
-    keep: Nearest | None = None,
 ) -> tuple[dict[Side, DataFrame], Plan, SparkJoinSpec]:
     """Check the arguments of `stream_join`; return the frames, the plan of each bucket and the spec for its tasks."""
-    config = make_join_spec(
-        on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep,
-    )  # fmt: skip
+    window = config.window
     if config.late == "emit" and (config.output != "pairs" or config.how != "inner" or config.deferred):
         output = config.output if config.aggregate is None else config.aggregate
         keep_shown = "" if config.keep is None else f", keep={config.keep!r}"
@@ -224,14 +200,9 @@ def wired_join(
             f"how={config.how!r}{keep_shown}. Leave late out: late rows are counted, see slidejoin.spark.watch"
         )
         raise SparkJoinError(msg)
-    if config.output == "positions":
-        msg = (
-            "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "
-            "with select= and a column that names the row"
-        )
-        raise SparkJoinError(msg)
+    check_output(config.output)
     check_order_by(window, order_by)
-    frames = _frames(left, right, self_join=self_join)
+    frames = _frames(left, right, self_join=config.self_join)
     config = replace(config, fold_names=folds_names(left.sparkSession))
     frames, config = _by_keys(frames, config)
     for side in SIDES:

@@ -24,6 +24,7 @@ __all__ = [
     "SparkJoinError",
     "check_frame",
     "check_java",
+    "check_output",
     "check_packages",
     "check_running",
     "check_session",
@@ -136,6 +137,22 @@ def check_spark(value: object) -> None:
         return
     msg = f"spark must be a SparkSession, got {shown(value)}; get one by SparkSession.builder.getOrCreate()"
     raise ArgumentTypeError(msg)
+
+
+def check_output(output: str) -> None:
+    """Refuse ordinals of rows as output.
+
+    Raises
+    ------
+    SparkJoinError
+        For ``output="positions"``.
+    """
+    if output == "positions":
+        msg = (
+            "output='positions' numbers rows in arrival order, which on Spark no one process sees; use output='pairs' "
+            "with select= and a column that names the row"
+        )
+        raise SparkJoinError(msg)
 
 
 def check_state_store(session: SparkSession) -> None:

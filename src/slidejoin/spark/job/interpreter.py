@@ -16,14 +16,15 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from slidejoin import __version__
-from slidejoin.spark.job.checks import SparkJoinError, is_local
+from slidejoin.spark.job.checks import SparkJoinError, check_session, check_state_store, is_local
+from slidejoin.spark.job.workers import compile_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-__all__ = ["check_python", "workers_run_this_python"]
+__all__ = ["check_python", "check_workers", "workers_of", "workers_run_this_python"]
 
 DEFAULT = "python3"
 """The interpreter that Spark runs by default."""
@@ -73,6 +74,29 @@ def _without(program: str) -> str:
         return f"cannot import slidejoin ({why})"
     version = answer.stdout.strip()
     return "" if version == __version__ else f"has slidejoin {version} where the driver has {__version__}"
+
+
+def check_workers(session: SparkSession, *, streaming: bool) -> None:
+    """Check that workers can run a join: their Python, and for streams the state store and the session's settings.
+
+    Raises
+    ------
+    SparkJoinError
+        If they cannot; it says what to do.
+    """
+    check_python(session)
+    if streaming:
+        check_state_store(session)
+        check_session(session)
+
+
+@contextmanager
+def workers_of(session: SparkSession, cache: str | None) -> Iterator[None]:
+    """Let workers run what is made within the block; those on this machine find the kernels compiled."""
+    if is_local(session):
+        compile_ahead(cache)
+    with workers_run_this_python(session):
+        yield
 
 
 @contextmanager
