@@ -69,7 +69,7 @@ import slidejoin.papers.split_join.kernels.gathering
 import slidejoin.papers.spo_join.kernels.permuting
 import slidejoin.papers.spo_join.kernels.probing
 import slidejoin.papers.spo_join.kernels.sets
-import slidejoin.plan.kernels.closing
+import slidejoin.plan.kernels.closed_ranges
 import slidejoin.plan.kernels.packing
 import slidejoin.predicate.kernels.ends
 import slidejoin.predicate.kernels.hashing

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slidejoin.spark.route.placing import with_homes
+from slidejoin.spark.route.copies import with_homes
 from tests.spark.test_routing import DOUBLES, INTEGERS, routed, table
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from slidejoin.errors import MemoryLimitError
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.spark.bucket import counts, limits
 from slidejoin.spark.bucket import join_bucket as operator
-from slidejoin.spark.route import pack, placing, sequencing
+from slidejoin.spark.route import copies, pack, sequencing
 from slidejoin.spark.route.pack import CODES, FLUSH
 from slidejoin.spark.state.blocks import BLOCK, FRAME
 from tests.spark import stores
@@ -74,7 +74,7 @@ def test_small_blocks_and_frames_change_nothing(name: str, tmp_path: Path, monke
     expected = results(tmp_path / "large", case)
     for module in (counts, operator, sequencing):
         monkeypatch.setattr(module, "FRAME", SMALL)
-    monkeypatch.setattr(placing, "BLOCK", TableLimit(1 << 62, SMALL.nbytes))
+    monkeypatch.setattr(copies, "BLOCK", TableLimit(1 << 62, SMALL.nbytes))
     monkeypatch.setattr(pack, "FLUSH", TableLimit(1 << 62, 3 * SMALL.nbytes))
     blocks: list[int] = []
     frames: list[int] = []

@@ -12,10 +12,11 @@ from slidejoin.index.cells.band_cells import LONGEST
 from slidejoin.index.kinds import CELLS, PLANAR, RUNS, kind_of
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
+from slidejoin.plan.composite import Composite
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.plan.explanation import explained_terms
 from slidejoin.plan.index_terms import IndexTerms, in_planar_order, suits_planar
-from slidejoin.plan.key_layout import Composite, layout_of_extents, layout_of_numbers
+from slidejoin.plan.key_layout import layout_of_extents, layout_of_numbers
 from slidejoin.plan.window_term import CountScope
 from slidejoin.predicate.ranges.ranges import Keys, Ranges
 from slidejoin.predicate.ranges.terms import RangeTerm
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import Axis
+    from slidejoin.plan.composite import Extent
     from slidejoin.plan.deferred import DeferredRule
     from slidejoin.plan.explanation import Explained
-    from slidejoin.plan.key_layout import BranchLayout, Extent, TermKeys
+    from slidejoin.plan.key_layout import BranchLayout, TermKeys
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.sides import Side

@@ -132,7 +132,7 @@ def distance_of(one: NDArray[np.int64], two: NDArray[np.int64], *, doubles: bool
 
 @cache
 def _kernel() -> Callable[..., bool]:
-    from slidejoin.plan.kernels.closing import key_distances  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.plan.kernels.closed_ranges import key_distances  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return key_distances
 

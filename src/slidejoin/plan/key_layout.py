@@ -23,6 +23,7 @@ import numpy as np
 
 from slidejoin.index.cells.band_cells import Axis
 from slidejoin.index.keys import KeyRanges, RowKeys
+from slidejoin.plan.composite import NO_BITS, Composite, KeyBits, bits_for
 from slidejoin.predicate.truth.hashes import mix
 
 if TYPE_CHECKING:
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.plan.closed_ranges import Closing
+    from slidejoin.plan.composite import Extent
     from slidejoin.predicate.ranges.ranges import Ranges
     from slidejoin.tuning import Tuning
 
 __all__ = [
     "BranchLayout",
-    "Composite",
-    "Extent",
     "KeyLayout",
     "TermKeys",
     "layout_of_extents",
@@ -46,7 +46,7 @@ __all__ = [
     "numbers_of_branches",
 ]
 
-INT64 = np.iinfo(np.int64)
+SMALLEST, LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 SPARE = 8
 """Bits that a range in sorted runs has beyond that, if there are so many left: times go on, and each wider layout moves
@@ -55,12 +55,6 @@ all rows."""
 MOST_NEAR_SHIFT = 12
 """Bits of a cell up to which a table of cells can tell keys apart by 32 bits and their place, and still spreads them
 evenly; of a key: `Tuning.near_key_bits`."""
-
-ROOM = 1
-"""Bits that a part has beyond those of the values that have come: as many again have room."""
-
-Extent = tuple[int, int]
-"""The smallest and the largest key of a term."""
 
 
 class TermKeys(NamedTuple):
@@ -87,51 +81,6 @@ class TermKeys(NamedTuple):
         values = self.values[term]
         values = values if self.eligible is None else values[self.eligible]
         return (int(values.min()), int(values.max())) if values.size else None
-
-
-@dataclass(frozen=True, slots=True)
-class Composite:
-    """The terms of a branch that are one key together, by their places; or the one term of a plain key.
-
-    Attributes
-    ----------
-    equal : tuple of int
-        Equalities.
-    exact : bool
-        Whether the keys of all of them are the values, not hashes.
-    range : int or None
-        The range that orders the rows of a group.
-    """
-
-    equal: tuple[int, ...]
-    exact: bool
-    range: int | None
-
-    @property
-    def terms(self) -> tuple[int, ...]:
-        """All of them."""
-        return self.equal if self.range is None else (*self.equal, self.range)
-
-    @property
-    def plain(self) -> bool:
-        """Whether the key is that of one term, as it is: it has room for all values."""
-        return len(self.terms) == 1
-
-
-class KeyBits(NamedTuple):
-    """One term's bits of the key: ``value - base``, for values from `base` to `last`."""
-
-    base: int
-    last: int
-    bits: int
-
-    def holds(self, extent: Extent) -> bool:
-        """Whether values have room."""
-        return self.base <= extent[0] and extent[1] <= self.last
-
-
-NO_BITS = KeyBits(int(INT64.min), int(INT64.max), 0)
-"""Of a term that has no bits of its own: any value will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +172,10 @@ class BranchLayout:
             packed = self._hashed(values)
         else:
             for part, one in zip(self.parts, values, strict=True):
-                _kernels().pack(np.ascontiguousarray(one), part.base, part.last, part.bits, packed)
+                _kernels().pack(np.ascontiguousarray(one), part, packed)
         if self.of.range is not None:
             places = np.ascontiguousarray(self._place(keys.values[self.of.range]))
-            _kernels().pack(places, self.span.base, self.span.last, self.span.bits, packed)
+            _kernels().pack(places, self.span, packed)
         return packed
 
     def _hashed(self, values: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -278,7 +227,7 @@ class BranchLayout:
         # What is hashed has no part, and room for all values.
         groups = np.zeros(n, np.int64) if self.parts else self._hashed([one.lo[0] for one in points])
         for part, one in zip(self.parts or [NO_BITS] * len(points), points, strict=True):
-            kernels.pack_points(one.lo[0], one.hi[0], part.base, part.last, part.bits, groups, nobody)
+            kernels.pack_points(one.lo[0], one.hi[0], part, groups, nobody)
         if self.of.range is None:
             return groups.reshape(1, n), groups.reshape(1, n), nobody
         return *self._within(term_ranges[self.of.range], groups, nobody), None
@@ -292,18 +241,16 @@ class BranchLayout:
             empty = lo > hi
             if lo.shape[0] > 1:
                 # Neighbours may share a place, and a row must not match twice: all between the ends is compared.
-                lo = np.where(empty, INT64.max, lo).min(axis=0, keepdims=True)
-                hi = np.where(empty, INT64.min, hi).max(axis=0, keepdims=True)
+                lo = np.where(empty, LARGEST, lo).min(axis=0, keepdims=True)
+                hi = np.where(empty, SMALLEST, hi).max(axis=0, keepdims=True)
                 empty = lo > hi
             if empty.any():
                 nobody = nobody | empty[0]
             lo, hi = (self._place(ends.reshape(-1)).reshape(1, -1) for ends in (lo, hi))
         low, high = np.empty(lo.shape, np.int64), np.empty(lo.shape, np.int64)
         for piece in range(lo.shape[0]):
-            _kernels().pack_ranges(
-                np.ascontiguousarray(lo[piece]), np.ascontiguousarray(hi[piece]), groups, nobody, self.span.base,
-                self.span.last, self.span.bits, low[piece], high[piece],
-            )  # fmt: skip
+            ends = np.ascontiguousarray(lo[piece]), np.ascontiguousarray(hi[piece])
+            _kernels().pack_ranges(*ends, groups, nobody, self.span, low[piece], high[piece])
         if lo.shape[0] > 1:
             order = np.argsort(low > high, axis=0, kind="stable")
             low, high = np.take_along_axis(low, order, axis=0), np.take_along_axis(high, order, axis=0)
@@ -390,7 +337,7 @@ def layout_of_extents(
     if of.plain:
         return _made(of, terms, spread, (), 0, NO_BITS, 0, None)
     most, group_most = tuning.key_bits, tuning.key_group_bits
-    parts: tuple[KeyBits, ...] | None = tuple(_part(extents[number]) for number in of.equal)
+    parts: tuple[KeyBits, ...] | None = tuple(bits_for(extents[number]) for number in of.equal)
     group, span, drop, mapped = sum(part.bits for part in parts or ()), NO_BITS, 0, None
     if of.range is None:
         if not of.exact or group > most:
@@ -400,14 +347,14 @@ def layout_of_extents(
         low, high = extents[of.range]
         if mapped is not None:
             low, high = mapped.places(np.array([low, high])).tolist()
-        wanted = _part((low, high)).bits
+        wanted = bits_for((low, high)).bits
         if not of.exact or group > group_most:
             # Few values in the range leave more bits for the group.
             parts, group = None, max(group_most, min(most - wanted, 2 * group_most))
         if spread is None:
             wanted += max(min(most - group - wanted, SPARE), 0)
         drop = max(wanted - (most - group), 0)
-        span = _part((low >> drop, high >> drop), wanted - drop)
+        span = bits_for((low >> drop, high >> drop), wanted - drop)
     axis = None if spread is None else _axis(spread, drop, group + span.bits, tuning.near_key_bits)
     return _made(of, terms, axis, parts, group, span, drop, mapped)
 
@@ -445,15 +392,6 @@ def _axis(spread: Axis, drop: int, bits: int, near: int) -> Axis:
     """Return how composite keys of so many bits are spread over cells: as the range's places are."""
     shift = max(spread.shift - drop, 0)
     return Axis(shift, None, spread.why, apart=bits > 32 and (bits > near or shift > MOST_NEAR_SHIFT))  # noqa: PLR2004 - of a place
-
-
-def _part(extent: Extent, bits: int | None = None) -> KeyBits:
-    """Return a part with room for values, and for as many more on both sides."""
-    low, high = extent
-    bits = max((high - low).bit_length(), 1) + ROOM if bits is None else bits
-    spare = (1 << bits) - 1 - (high - low)
-    base = max(low - spare // 2, int(INT64.min))
-    return KeyBits(base, min(base + (1 << bits) - 1, int(INT64.max)), bits)
 
 
 def _dimension_ranges(

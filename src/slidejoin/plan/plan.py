@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
     from slidejoin.index.cells.band_cells import Axis
     from slidejoin.plan.branch import Branch, Term
+    from slidejoin.plan.composite import Composite, Extent
     from slidejoin.plan.deferred import DeferredRule
-    from slidejoin.plan.key_layout import Composite, Extent, TermKeys
+    from slidejoin.plan.key_layout import TermKeys
     from slidejoin.plan.window_term import Scope
     from slidejoin.predicate.bind import BoundFilter, BoundPredicate
     from slidejoin.predicate.expression.expr import Expr

@@ -46,7 +46,7 @@ __all__ = [
 OPEN_LOW, OPEN_HIGH = -(1 << 63), (1 << 63) - 1
 
 REACH = 1 << 60
-"""Ends no farther from 0 than this are within reach of kernels, see `slidejoin.plan.kernels.closing`."""
+"""Ends no farther from 0 than this are within reach of kernels, see `slidejoin.plan.kernels.closed_ranges`."""
 
 MOST_TERMS = 2
 """Terms that a fused push answers where keys are not composite."""

@@ -44,7 +44,7 @@ from slidejoin.operator.output import PairOutput
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.index_terms import alternatives
-from slidejoin.plan.kernels.closing import NEAR, SHIFTS, find_ranges, key_distances, near
+from slidejoin.plan.kernels.closed_ranges import NEAR, SHIFTS, find_ranges, key_distances, near
 from slidejoin.plan.key_layout import TermKeys
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.rows.arrow_buffers import by_name

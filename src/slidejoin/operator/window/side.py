@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from slidejoin.index.protocol import Index, SealedPart
     from slidejoin.operator.window.distances import RowDistances
     from slidejoin.plan.branch import Branch
+    from slidejoin.plan.composite import Extent
     from slidejoin.plan.index_terms import IndexTerms
-    from slidejoin.plan.key_layout import Extent, KeyLayout
+    from slidejoin.plan.key_layout import KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
 

@@ -12,7 +12,7 @@ Late rows may be rows of the result: each row once, though it may have gone to s
                                                           └▶ in time: joined; copies elsewhere too
 
 Every copy of a row is late or not alike, as all buckets have the watermark with which the micro-batch began. So the one
-copy that is marked in packing (`slidejoin.spark.route.placing`) says it for all. A row that can match nothing goes to
+copy that is marked in packing (`slidejoin.spark.route.copies`) says it for all. A row that can match nothing goes to
 a bucket only to be judged, and is joined nowhere.
 """
 

@@ -26,7 +26,7 @@ from slidejoin.spark.driver.multi_join import wired_streams
 from slidejoin.spark.driver.stream_join import wired_join
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
-from slidejoin.spark.route.placing import copies_of
+from slidejoin.spark.route.copies import copies_of
 from slidejoin.spark.state.blocks import canonical
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.options import algorithm_in_words

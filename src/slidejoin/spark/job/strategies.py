@@ -53,7 +53,7 @@ class Strategy:
     spread : int
         Columns of the grid of each key or cell, and buckets used in each.
     homes : bool
-        Whether each row has one bucket that knows all of its partners, see `slidejoin.spark.route.placing`.
+        Whether each row has one bucket that knows all of its partners, see `slidejoin.spark.route.copies`.
     why : str
         The reason for it.
     """

@@ -18,7 +18,7 @@ import pyarrow as pa
 from slidejoin.errors import StateError
 from slidejoin.spark.job.buckets import parted
 from slidejoin.spark.job.join_spec import AT_HOME, HIDDEN, NUMBERS, ROLES, plan_of
-from slidejoin.spark.route.placing import copies_of, routed
+from slidejoin.spark.route.copies import copies_of, routed
 from slidejoin.spark.state.segments import roles_of, stored_schema
 
 if TYPE_CHECKING:

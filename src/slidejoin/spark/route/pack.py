@@ -19,7 +19,7 @@ from slidejoin.rows.arrow_buffers import array_of, by_name
 from slidejoin.rows.widths import TableLimit, bytes_of, widths_of
 from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.job.streams_spec import routing_terms, streams_plan_of
-from slidejoin.spark.route.placing import Placed
+from slidejoin.spark.route.copies import Placed
 from slidejoin.spark.route.routing import row_hash
 from slidejoin.spark.state.blocks import BLOCK, canonical, to_block, to_value
 

@@ -1,6 +1,6 @@
 """Composite keys of a push, packed in one call: those that its rows are stored by, and the ranges that they probe.
 
-A composite key has the values of several terms side by side, see `slidejoin.plan.composite_layout`. Each side's keys
+A composite key has the values of several terms side by side, see `slidejoin.plan.key_layout`. Each side's keys
 are laid out for the values that have come on that side, so a row's own key and the range of keys that it probes are
 packed for different layouts. What a layout says of each term is one *part*, a record.
 """

@@ -29,7 +29,7 @@ from slidejoin.operator.kernels.probe_matches import (
     keep_flagged,
     keep_in_scope,
 )
-from slidejoin.plan.kernels.closing import SHIFTS, find_ranges
+from slidejoin.plan.kernels.closed_ranges import SHIFTS, find_ranges
 from slidejoin.predicate.kernels.instructions import CONSTANT, INSTRUCTION
 
 if TYPE_CHECKING:

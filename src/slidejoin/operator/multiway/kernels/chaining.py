@@ -36,7 +36,7 @@ from slidejoin.jit.vectors.shifting import OPEN_HIGH, OPEN_LOW
 from slidejoin.operator.fused.kernels.work import LINE, TABLE
 from slidejoin.operator.kernels.probe_matches import ProbeMatches, StoredValues, keep_between
 from slidejoin.operator.multiway.kernels.widening import WideRows, rank_probes, widen_matches
-from slidejoin.plan.kernels.closing import NEAR
+from slidejoin.plan.kernels.closed_ranges import NEAR
 
 if TYPE_CHECKING:
     import numpy as np

@@ -56,7 +56,7 @@ __all__ = ["Placed", "copies_of", "routed"]
 def with_homes(
     plan: Plan, strategy: Strategy, count: int, side: Side, table: pa.Table
 ) -> tuple[NDArray[np.int64], dict[Side, NDArray[np.int64]], NDArray[np.bool_]]:
-    """Return where rows go, and which copy of each is at home, as `slidejoin.spark.route.placing.copies_of` does.
+    """Return where rows go, and which copy of each is at home, as `slidejoin.spark.route.copies.copies_of` does.
 
     Returns
     -------
