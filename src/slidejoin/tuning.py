@@ -78,6 +78,30 @@ class Tuning:
     """Bits of a key up to which a table of cells can tell keys apart by 32 bits and their place, and still spreads them
     evenly."""
 
+    # -- indexes -------------------------------------------------------------------------------------------------------
+
+    explained_rows: int = 1 << 14
+    """Rows of a window from which on an index says why its sizes are what they are."""
+
+    # -- cells ---------------------------------------------------------------------------------------------------------
+
+    cell_matches: int = 1 << 22
+    """Positions written at once: 16 MiB a thread; more are written batch by batch."""
+    smallest_pool: int = 8
+    """Lines of a pool."""
+    smallest_crowded: int = 1 << 15
+    """Rows of tables that are given more buckets where keys crowd: smaller ones are in the caches."""
+    spilled_share: float = 1 / 20
+    """Part of the rows that find their bucket full from which on crowding matters: of even keys it is a fiftieth."""
+    shared_buckets: float = 0.5
+    """Part of the full buckets that several cells share from which on more buckets help: rows of one cell have one
+    bucket, however many there are."""
+    sweep_rows: int = 1 << 30
+    """Rows that come while all lines are renewed once: a position that is half a round of 32 bits old would live
+    again."""
+    swept_lines: int = 256
+    """Lines renewed at once."""
+
     # -- sorted runs ---------------------------------------------------------------------------------------------------
 
     search_spread: int = 1 << 11

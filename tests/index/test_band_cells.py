@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin.index.answer import MatchPositions
-from slidejoin.index.cells import band_cells, layout
 from slidejoin.index.cells.band_cells import Axis, BandCells, CellProbes
 from slidejoin.index.cells.kernels.buckets import SPILLS, reach_of
 from slidejoin.index.cells.kernels.probing import CellRanges
@@ -20,6 +19,7 @@ from slidejoin.index.cells.kernels.table import LINES, WORDS
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW
 from slidejoin.index.keys import RowKeys
 from slidejoin.jit.vectors.vectors import LOW_32
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,10 +178,8 @@ class Listed:
 def test_any_sequence(seed: int, axis: str, dims: int, wide: bool, first: int, most: int) -> None:
     chosen = random.Random(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(band_cells, "MOST_FOUND", most)
-        patch.setattr(layout, "SMALLEST_POOL", chosen.choice([1, 8]))
-        patch.setattr(band_cells, "SWEEP", chosen.choice([1, 50, 2**30]))
-        patch.setattr(band_cells, "SWEPT_AT_ONCE", chosen.choice([1, 10]))
+        tune(patch, cell_matches=most, smallest_pool=chosen.choice([1, 8]))
+        tune(patch, sweep_rows=chosen.choice([1, 50, 2**30]), swept_lines=chosen.choice([1, 10]))
         table = Listed(AXES[axis], dims, chosen.choice([1, 20, 500]), first, wide)
         domain = WIDE if table.wide else NARROW
         for _ in range(chosen.randrange(1, 8)):
@@ -246,7 +244,7 @@ def test_keys_further_apart_than_a_table_reaches_are_too_many(base: int, axis: s
 
 def test_nothing_returns_when_positions_have_gone_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Positions have 32 bits: a row would be back 2**32 rows later, were dead ones not renewed in time."""
-    monkeypatch.setattr(band_cells, "SWEEP", 2000)
+    tune(monkeypatch, sweep_rows=2000)
     for first in (0, 2**31, 2**33 - 50):
         table = Listed(AXES["equality"], rows=400, first=first)
         # Keys of their own, in the buckets and, with as many as one key has, in the pool.
@@ -268,18 +266,18 @@ def test_nothing_returns_when_positions_have_gone_round(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("rows", [1, 100, 900, 3000])
 def test_every_position_is_renewed_in_time(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """Tables of any size are gone through once in `SWEEP` rows, so that no position is ever half a round old."""
-    monkeypatch.setattr(band_cells, "SWEEP", 1 << 12)
+    """Tables of any size are renewed once in `Tuning.sweep_rows`, so that no position is ever half a round old."""
+    tune(monkeypatch, sweep_rows=1 << 12)
     table = Listed(AXES["equality"], rows=rows)
     table.append([(key, ()) for key in [*range(200), *[5] * 60]])
     for _ in range(200):
         table.append([(10_000 + i, ()) for i in range(64)])  # of one key they would soon renew the pool
         table.expire(table.next - 40)
-        if table.next > 2 * band_cells.SWEEP + 400:
+        if table.next > 2 * table.index.tuning.sweep_rows + 400:
             for words in (table.index.slots, table.index.pool):
                 positions = words.reshape(-1, WORDS)[:, WORDS // 2 :].astype(np.int64)
                 oldest = positions.min(initial=table.index.floor)
-                assert table.index.floor - oldest <= 1.2 * band_cells.SWEEP
+                assert table.index.floor - oldest <= 1.2 * table.index.tuning.sweep_rows
 
 
 @pytest.mark.parametrize("first", [0, 2**30, 2**31, 2**31 + 5, 2**32, 3 * 2**30])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.index.cells import band_cells
+from slidejoin.tuning import Tuning
 from tests.law.checks import assert_same_output
 from tests.narrow import tune
 
@@ -23,9 +23,7 @@ CELLS = np.random.default_rng(1).integers(0, 1 << 20, WINDOW // 4)
 
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    tune(monkeypatch, crowding_check_rows=64)
-    monkeypatch.setattr(band_cells, "SMALLEST_CROWDED", 256)
-    monkeypatch.setattr(band_cells, "ENOUGH", 64)
+    tune(monkeypatch, crowding_check_rows=64, smallest_crowded=256, explained_rows=64)
 
 
 def crowded(random: np.random.Generator) -> NDArray[np.int64]:
@@ -69,7 +67,7 @@ def test_crowded_keys_get_more_buckets_one_side_after_the_other(monkeypatch: pyt
     assert roomy[-1] == (True, True)
     assert all(sum(after) - sum(before) <= 1 for before, after in pairwise(roomy))
     assert "(a third more than usual, because keys are skewed), 1.5 rows each" in join.explain()
-    monkeypatch.setattr(band_cells, "SPILLED", 9.0)
+    tune(monkeypatch, spilled_share=9.0)
     same, never, expected = joined(crowded)
     assert never[-1] == (False, False)
     assert "(fastest setting measured), 2 rows each" in same.explain()
@@ -81,8 +79,8 @@ def test_crowded_keys_get_more_buckets_one_side_after_the_other(monkeypatch: pyt
 
 def test_fewer_rows_find_their_bucket_full_then(monkeypatch: pytest.MonkeyPatch) -> None:
     spilled = []
-    for share in (band_cells.SPILLED, 9.0):
-        monkeypatch.setattr(band_cells, "SPILLED", share)
+    for share in (Tuning().spilled_share, 9.0):
+        tune(monkeypatch, spilled_share=share)
         join, _, _ = joined(crowded)
         index, random = next(iter(windows_of(join))).index, np.random.default_rng(6)
         before = index.spilled
@@ -106,6 +104,6 @@ def test_nothing_is_made_anew_where_memory_is_limited() -> None:
 
 
 def test_small_tables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(band_cells, "SMALLEST_CROWDED", 2 * WINDOW)
+    tune(monkeypatch, smallest_crowded=2 * WINDOW)
     _, roomy, _ = joined(crowded)
     assert set(roomy) == {(False, False)}

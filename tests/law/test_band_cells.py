@@ -17,7 +17,6 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.cells import band_cells
 from slidejoin.index.cells.band_cells import BandCells
 from slidejoin.index.cells.kernels.buckets import BUCKETS
 from slidejoin.operator.window import side
@@ -116,9 +115,7 @@ def test_tables_made_roomier_as_soon_as_rows_leave(order: str, case: Case, first
 
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **smallest(FIRST_ROWS=first_rows))
-        tune(patch, crowding_check_rows=1)
-        for name, value in (("SMALLEST_CROWDED", 1), ("SPILLED", -1.0), ("SHARED", -1.0)):
-            patch.setattr(band_cells, name, value)
+        tune(patch, crowding_check_rows=1, smallest_crowded=1, spilled_share=-1.0, shared_buckets=-1.0)
         patch.setattr(side.SideWindow, "relieve", noted)
         assert_pairs(case, order, threads=threads, **CELLS_ON)
         assert_counts(case, threads=threads, **CELLS_ON)

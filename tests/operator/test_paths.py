@@ -12,7 +12,6 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.cells import band_cells
 from slidejoin.operator.fused import cells, small_push, sorted_runs
 from slidejoin.operator.general import GeneralPath
 from tests.law.checks import assert_counts, assert_pairs, examples
@@ -56,7 +55,7 @@ def taken() -> Iterator[list[str]]:
         patch.setattr(small_push, "BLOCK_PLACES", 400)
         tune(patch, push_spread=12)
         tune(patch, write_spread=6)
-        patch.setattr(band_cells, "MOST_FOUND", 80)
+        tune(patch, cell_matches=80)
         patch.setattr(sorted_runs, "MATCHES", 1)
         patch.setattr(sorted_runs, "MOST_MATCHES", 100)
         patch.setattr(sorted_runs, "REST", 2)

@@ -83,7 +83,7 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         return BiSortIndex(keys.dims, merge=keys.merge, options=options, own=keys.tuning)
     return BandCells(
         keys.axis, keys.dims, rows_for(window, 0), window.first,
-        wide=keys.axis.wide, next_row=window.next,
+        wide=keys.axis.wide, next_row=window.next, own=keys.tuning,
     )  # fmt: skip
 
 

@@ -17,6 +17,5 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with limits so small that two threads share each push."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
-            tune(patch, push_spread=4)
-            patch.setattr("slidejoin.index.cells.band_cells.MOST_FOUND", 80)
+            tune(patch, push_spread=4, cell_matches=80)
         yield

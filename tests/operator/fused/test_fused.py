@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.index.cells import band_cells
 from slidejoin.operator.fused import cells, small_push
 from slidejoin.operator.fused import sorted_runs as runs
 from tests.narrow import tune
@@ -76,7 +75,7 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr(small_push, "BLOCK_PLACES", 40)
             tune(patch, push_spread=4)
             tune(patch, write_spread=6)
-            patch.setattr(band_cells, "MOST_FOUND", 80)
+            tune(patch, cell_matches=80)
             patch.setattr(runs, "MATCHES", 1)
             patch.setattr(runs, "MOST_MATCHES", 100)
             patch.setattr(runs, "MOST_COUNTED", 50)

@@ -44,6 +44,7 @@ from slidejoin.index.keys import RowKeys
 from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.protocol import Index, Probing, Unfit
 from slidejoin.jit.vectors.vectors import LOW_32, aligned
+from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,9 +70,6 @@ SHARING = 5
 LONGEST = 1 << 29
 """Rows a table may span: positions are 32 bits, and dead ones are renewed every 2**30 rows."""
 
-ENOUGH = 1 << 14
-"""Rows from which on `explain` says how a table is filled."""
-
 FIRST_ROWS = 64
 """Initial capacity of a table in rows."""
 
@@ -87,15 +85,8 @@ ROOMY = 1.25
 SMALLEST_ROOMY = 1 << 12
 """Rows that a table was made for below which it stays as it is."""
 
-SPILLED = 1 / 20
-"""Part of the rows that find their bucket full from which on crowding matters: of even keys it is a fiftieth."""
-
-SHARED = 0.5
-"""Part of the full buckets that several cells share from which on more buckets help: rows of one cell have one bucket,
-however many there are."""
-
-SMALLEST_CROWDED, LARGEST_CROWDED = 1 << 15, 1 << 24
-"""Rows of tables that are given more buckets: smaller ones are in the caches, and larger ones take long to rebuild."""
+LARGEST_CROWDED = 1 << 24
+"""Rows of tables that are given more buckets: larger ones take long to rebuild."""
 
 FEWEST_FLOODED = 1 << 10
 """Rows that did not fit into their bucket, since the last look, from which on what is beyond them is looked at."""
@@ -104,12 +95,8 @@ FLOODED, DIFFERENT, LOOKED_AT = 1 / 8, 4, 1 << 9
 """Part of the lines beyond the buckets that have rows of so many different cells, or more, from which on keys are taken
 to be chosen so that they meet; by chance hardly any has. And how many lines are looked at."""
 
-SWEEP = 1 << 30
-SWEPT_AT_ONCE = 256
 ENDLESS = 1 << 62
 NO_ROWS = np.empty(0, np.bool_)
-MOST_FOUND = 1 << 22
-"""Positions written at once: 16 MiB a thread; more are written batch by batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +178,8 @@ class BandCells(Index):
         Whether to have more buckets for as many rows.
     secret : bool
         Whether nobody else is to know which cells share a bucket, see `slidejoin.index.cells.layout`.
+    own : Tuning, optional
+        Thresholds.
     """
 
     name = "band_cells"
@@ -206,7 +195,9 @@ class BandCells(Index):
         roomy: bool = False,
         secret: bool = False,
         next_row: int | None = None,
+        own: Tuning | None = None,
     ) -> None:
+        self.tuning = own or tuning()
         self.axis = axis
         self.roomy = roomy
         self.secret = secret
@@ -242,7 +233,7 @@ class BandCells(Index):
 
     def _empty(self, buckets: int) -> NDArray[np.uint32]:
         words = aligned(buckets * WORDS)
-        if self.floor >= SWEEP:
+        if self.floor >= self.tuning.sweep_rows:
             # Position 0 is what zeroed memory holds, and it is dead only while ordinals are small.
             words.reshape(-1, WORDS)[:, WORDS // 2 :] = self.floor & LOW_32
         return words
@@ -277,8 +268,8 @@ class BandCells(Index):
     def inserted(self, rows: int) -> None:
         """Count so many newest rows that a kernel has inserted."""
         self.next += rows
-        self._owed += rows * self._lines / SWEEP
-        if self._owed >= SWEPT_AT_ONCE or self._owed >= self._lines:
+        self._owed += rows * self._lines / self.tuning.sweep_rows
+        if self._owed >= self.tuning.swept_lines or self._owed >= self._lines:
             self._sweep()
 
     def store(self, keys: NDArray[np.int64], aux: NDArray[np.int64]) -> None:
@@ -295,7 +286,7 @@ class BandCells(Index):
     def _enlarge_pool(self) -> None:
         """Give the pool more chunks: mostly of memory that is reserved but untouched, so that nothing is copied."""
         room = self.pool.size // WORDS
-        lines = larger_pool(room)
+        lines = larger_pool(room, self.tuning.smallest_pool)
         if lines * WORDS > self._reserved.size:
             self._reserved = self._empty(max(2 * lines, self.slots.size // WORDS // 2))
             self._reserved[: self.pool.size] = self.pool
@@ -324,7 +315,7 @@ class BandCells(Index):
     def explain(self) -> str | None:
         """Return how large the table is and how skewed its keys are, in words; None while few rows have come."""
         rows, state = self.next - self._first, self.state
-        if rows < ENOUGH:
+        if rows < self.tuning.explained_rows:
             return None
         spilled, deep = 1000 * self.spilled / rows, bool(state[DEEP])
         because = "a third more than usual, because keys are skewed" if self.roomy else "fastest setting measured"
@@ -379,7 +370,7 @@ class BandCells(Index):
     def refitted(self, window: Occupancy, why: Unfit, coming: int = 0) -> BandCells | None:
         """Return another table if this one is too small, too large, or does not keep keys apart, see `Index`."""
         if why is Unfit.INDISTINCT:
-            return None if self.wide or self.narrow else self._anew(window, rows_for(window, 0))
+            return None if self.wide or self.narrow else self._remade(window, rows_for(window, 0))
         if why is Unfit.FULL:
             return self._larger(window, coming)
         return self._smaller(window) if why is Unfit.SPARSE else self._roomier(window)
@@ -389,14 +380,14 @@ class BandCells(Index):
         if not self.is_full(window.next + coming):
             return None
         rows = rows_for(window, coming)
-        return self._anew(window, rows) if rows > self.rows else None
+        return self._remade(window, rows) if rows > self.rows else None
 
     def _smaller(self, window: Occupancy) -> BandCells | None:
         """Return a smaller table if this one was too large for as long as rows stay: tables grow by doubling."""
         span = max(window.next - window.first, FIRST_ROWS)
         if self.rows < SMALLEST_ROOMY or window.first < self._made_at or self.rows <= ROOMY * span:
             return None
-        return self._anew(window, span)
+        return self._remade(window, span)
 
     def _roomier(self, window: Occupancy) -> BandCells | None:
         """Return a table with more buckets for as many rows if keys crowded in full ones, see `ROOMY_ROWS_A_BUCKET`.
@@ -406,8 +397,9 @@ class BandCells(Index):
         memory then, and no more time.
         """
         if not self.secret and self._flooded():
-            return self._anew(window, self.rows, secret=True)
-        if self.roomy or not SMALLEST_CROWDED <= self.rows <= LARGEST_CROWDED:
+            return self._remade(window, self.rows, secret=True)
+        tuning = self.tuning
+        if self.roomy or not tuning.smallest_crowded <= self.rows <= LARGEST_CROWDED:
             return None
         # While a window fills, its keys lie less close than they will, and its table is too small at times.
         if self._floor <= self._made_at:
@@ -416,8 +408,9 @@ class BandCells(Index):
         if self._looked is None or seen - self._looked[0] >= self.rows:
             # Rows moved from another table say nothing about the rows to come.
             before, self._looked = self._looked, (seen, spilled)
-            if before and spilled - before[1] > SPILLED * (seen - before[0]) and self.shared() > SHARED:
-                return self._anew(window, self.rows, roomy=True)
+            crowded = before and spilled - before[1] > tuning.spilled_share * (seen - before[0])
+            if crowded and self.shared() > tuning.shared_buckets:
+                return self._remade(window, self.rows, roomy=True)
         return None
 
     def _flooded(self) -> bool:
@@ -436,10 +429,11 @@ class BandCells(Index):
         different = (np.diff(cells, axis=1) > 0).sum(axis=1) + 1
         return bool((different >= DIFFERENT).sum() > FLOODED * max(different.size, 1))
 
-    def _anew(self, window: Occupancy, rows: int, *, roomy: bool = False, secret: bool = False) -> BandCells:
+    def _remade(self, window: Occupancy, rows: int, *, roomy: bool = False, secret: bool = False) -> BandCells:
         wide, roomy, secret = not self.fits(rows), roomy or self.roomy, secret or self.secret
         new = BandCells(
-            self.axis, self.dims, rows, window.first, wide=wide, roomy=roomy, secret=secret, next_row=window.next
+            self.axis, self.dims, rows, window.first, wide=wide, roomy=roomy, secret=secret, next_row=window.next,
+            own=self.tuning,
         )  # fmt: skip
         new.expire(self._floor)
         return new
@@ -510,7 +504,7 @@ class BandCells(Index):
         return CellProbes(CellRanges(lo, hi, batch.rank, batch.view), lows, highs, dims)
 
     def find(self, probes: CellProbes, begin: int, end: int, into: MatchPositions) -> None:
-        """Answer probes begin…end-1, or as many of them as have `MOST_FOUND` candidates, and at least one.
+        """Answer probes begin…end-1, or as many of them as have `Tuning.cell_matches` candidates, and at least one.
 
         Safe to call from several threads at once, each `into` memory of its own. O(probes + candidates).
         """
@@ -523,7 +517,7 @@ class BandCells(Index):
             done, total = find_cells(
                 cells, probes.ranges, done, end, into.positions, total, into.positions.size - MARGIN, into.counts
             )  # fmt: skip
-            if done == end or (done > begin and into.positions.size >= MOST_FOUND):
+            if done == end or (done > begin and into.positions.size >= self.tuning.cell_matches):
                 break
             into.room(2 * into.positions.size)
         if probes.dims.size and (stored := self.stored) is not None:

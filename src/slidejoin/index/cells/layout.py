@@ -34,10 +34,11 @@ from slidejoin.jit.vectors.vectors import LOW_32
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slidejoin.tuning import Tuning
+
 __all__ = [
     "BYTES_A_ROW",
     "ROWS_A_BUCKET",
-    "SMALLEST_POOL",
     "cells_growth",
     "draw_multiplier",
     "larger_pool",
@@ -50,12 +51,10 @@ ROWS_A_BUCKET = 2.0
 
 BYTES_A_ROW = 4 * WORDS / ROWS_A_BUCKET
 
-SMALLEST_POOL = 2 * LINES
 
-
-def larger_pool(lines: int) -> int:
-    """Return the lines of an enlarged pool: half as many more, in whole chunks."""
-    return max(lines + LINES, (lines + lines // 2) // LINES * LINES, SMALLEST_POOL)
+def larger_pool(lines: int, smallest: int) -> int:
+    """Return the lines of an enlarged pool: half as many more, in whole chunks, and at least `smallest`."""
+    return max(lines + LINES, (lines + lines // 2) // LINES * LINES, smallest)
 
 
 REGULAR = (60, 1000, 10**6, 1 << 8, 1 << 16)
@@ -74,7 +73,7 @@ def draw_multiplier(state: NDArray[np.int64], *, wide: bool) -> None:
 
     It is the one of some that spreads cells best which are in a row or REGULAR steps apart, by the largest terms of
     continued fractions: of multipliers that are drawn by chance, one of thirty overfills every third bucket then. In a
-    table that is not `wide` its low bits are as before, see `placing`.
+    table that is not `wide` its low bits are as before, see `index.cells.kernels.buckets`.
     """
     shift = 0 if wide else int(state[SHIFT])
     bits, low = (64, 0) if wide else (32 - shift, int(state[STEP]) << shift)
@@ -104,6 +103,7 @@ class CellTable(Protocol):
     state: NDArray[np.int64]
     slots: NDArray[np.uint32]
     pool: NDArray[np.uint32]
+    tuning: Tuning
 
     @property
     def stored(self) -> NDArray[np.int64] | None:
@@ -129,7 +129,7 @@ def cells_growth(table: CellTable, rows: int, keys: NDArray[np.int64] | None = N
         chunks -= _free_chunks(table, chunks)
     lines = pool
     while lines - pool < chunks * LINES:
-        lines = larger_pool(lines)
+        lines = larger_pool(lines, table.tuning.smallest_pool)
     span, held = table.next + rows - table.floor, 0 if table.stored is None else table.stored.shape[0]
     columns = table.dims + table.wide
     stored = ring_rows(span) - held if columns and span > held else 0

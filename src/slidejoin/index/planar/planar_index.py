@@ -78,11 +78,11 @@ class PlanarIndex(Index):
     def __init__(
         self, dims: int, *, merge: bool = True, options: Options | None = None, own: Tuning | None = None
     ) -> None:
-        self.dims, self._merging = dims, merge
+        self.dims, self._merging, self.tuning = dims, merge, own or tuning()
         self.options = options if isinstance(options, PlanarOptions) else PlanarOptions()
         """Options set by the user."""
         self._runs: list[PlanarRun] = []
-        self._merges = NeighbourMerges[PlanarRun](pushes=4, tuning=own or tuning())
+        self._merges = NeighbourMerges[PlanarRun](pushes=4, tuning=self.tuning)
         self._lengthening = Lock()
         self._collected: Collected | None = None
         self._expiring = -1
@@ -310,13 +310,10 @@ class PlanarIndex(Index):
 
     def explain(self) -> str | None:
         """Return how many runs there are, in words; None of windows that are small."""
-        if self.count < ENOUGH or not self._runs:
+        if self.count < self.tuning.explained_rows or not self._runs:
             return None
         return f"planar runs: {len(self._runs)} of up to {max(run.rows for run in self._runs):,} rows"
 
-
-ENOUGH = 1 << 14
-"""Rows of a window from which on it says what it consists of."""
 
 ROW_BYTES, RUN_BYTES = 52, 1 << 13
 """Bytes of a row at most, without the dimensions from the third on: two words, two whole keys, two entries of

@@ -228,7 +228,7 @@ class BiSortIndex(Index):
 
     def explain(self) -> str | None:
         """Return which fan-out was chosen and the estimate behind it, in words; None of windows that are small."""
-        if not self.merge or sum(run.rows for run in self._runs) < ENOUGH:
+        if not self.merge or sum(run.rows for run in self._runs) < self.tuning.explained_rows:
             return None
         best, others = self.levels, ", ".join(str(one) for one in self._others if one != self.levels)
         return (
@@ -449,9 +449,6 @@ off."""
 
 LEAVING = 2
 """Runs that rows leave at once."""
-
-ENOUGH = 1 << 14
-"""Rows of a window from which on it says why its sizes are what they are."""
 
 LAZY_PUSHES = 96
 """Pushes in a window up to which one run holds nearly all of it. With more, merging that one costs more than another

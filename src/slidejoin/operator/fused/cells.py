@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slidejoin.index.answer import MatchPositions
-from slidejoin.index.cells.band_cells import MOST_FOUND
 from slidejoin.index.cells.kernels.probing import MARGIN
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
@@ -86,8 +85,9 @@ FARTHEST = (1 << 63) - 1
 class ProbeSide:
     """One side as probes: `at` is where its words of the work begin."""
 
-    def __init__(self, at: int, view: NDArray[np.int64]) -> None:
+    def __init__(self, at: int, view: NDArray[np.int64], most: int) -> None:
         self.at = at
+        self._most = most
         self.view = view
         self.matches = MatchPositions()
         self._table: tuple[NDArray[Any], ...] = ()
@@ -119,7 +119,7 @@ class ProbeSide:
         probes, done = words[self.at + PROBES + LENGTH], sum(words[self.at + DONE : self.at + DONE + STRETCHES])
         if 0 < done < probes:
             # Room is taken by all candidates, also by those that a check has left out since.
-            places = min(2 * self.matches.positions.size * probes // done, MOST_FOUND) + 2 * STRETCHES * MARGIN
+            places = min(2 * self.matches.positions.size * probes // done, self._most) + 2 * STRETCHES * MARGIN
             self.matches.positions = np.empty(places, np.uint32)
             words[self.at + VIEWED] = 0
 
@@ -185,7 +185,7 @@ class FusedCells(FusedPush):
             view[[SIZE, SLIDE]] = plan.config.window.view(other(role))
             if role in bands:
                 view[[BELOW, ABOVE]] = bands[role][0].around or (0, 0)
-            one = self.probe_sides[role] = ProbeSide(ROLES[role], view)
+            one = self.probe_sides[role] = ProbeSide(ROLES[role], view, self._parts.plan.tuning.cell_matches)
             if self._times is not None:
                 self._words[one.at + BEFORE] = plan.scope.length(other(role))
                 self._words[one.at + AFTER] = plan.scope.length(role)
