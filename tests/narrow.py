@@ -169,7 +169,9 @@ LIMITS = {
 TUNED = {
     "SMALLEST_SPREAD": ("push_spread", "text_spread"),
     "SMALLEST_PART": ("owned_probe_spread", "write_spread", "search_spread", "reduction_spread"),
-    "SMALLEST_LIMIT": ("smallest_run",),
+    "SMALLEST_LIMIT": ("chunk_rows", "smallest_run"),
+    "MANY_ROWS": ("flowing_rows",),
+    "LARGE_WINDOW": ("flowing_window",),
     "IN_ORDER": ("ordered_probes",),
     "AT_ONCE": ("merge_at_once",),
     "MOST_FOUND": ("cell_matches",),

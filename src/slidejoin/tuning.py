@@ -141,8 +141,25 @@ class Tuning:
     """Rows of a run that leave and are reduced one by one rather than halved: a few in each range, as a part more costs
     a search."""
 
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    chunk_rows: int = 1 << 12
+    """Rows of a chunk at least: only whole chunks expire, so small ones for small windows."""
+    flowing_rows: int = 1 << 12
+    """So many rows of a window of `flowing_window` bytes, or more, are written past the caches: they are not read
+    soon."""
+    flowing_window: int = 1 << 24
+    directory_units: int = 16
+    """Units of a directory of chunks at first."""
+    directory_spread: int = 16
+    """A ring of chunks may be so many times longer than these."""
+
     # -- texts ---------------------------------------------------------------------------------------------------------
 
+    text_room: int = 1 << 9
+    """Texts for which there is room at first."""
+    text_hash_bits: int = (1 << 64) - 1
+    """The bits of a hash that are used; with few of them hashes collide."""
     epoch_rows: int = 1 << 12
     """Rows of an epoch of texts at least, and at least an eighth of the texts that are known."""
 

@@ -14,7 +14,7 @@ import signal
 import struct
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ import pyarrow as pa
 import slidejoin as sj
 from slidejoin.api.snapshot_format import read_snapshot, write_snapshot
 from slidejoin.operator.deferred import path
-from slidejoin.rows import payload
+from slidejoin.tuning import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -332,7 +332,8 @@ def tell(line: str) -> None:
 def run(first: int, count: int) -> None:
     """Try mutants of all cases."""
     warnings.simplefilter("ignore")
-    path.LEAST_KEPT, payload.SMALLEST_LIMIT = 4, 4
+    path.LEAST_KEPT = 4
+    CURRENT.value = replace(CURRENT.value, chunk_rows=4)
     resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
     accepted = 0
     for case in cases():

@@ -43,9 +43,8 @@ def test_restart_after_every_push(
 
 @pytest.mark.parametrize("window", [sj.CountWindow(50), sj.TimeWindow(50, on="ts")], ids=["count", "time"])
 def test_expiry_goes_on_after_restore(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("operator.window.side.LOADED_AT_ONCE", "rows.payload.SMALLEST_LIMIT"):
-        monkeypatch.setattr(f"slidejoin.{name}", 4)
-    tune(monkeypatch, smallest_run=4)
+    monkeypatch.setattr("slidejoin.operator.window.side.LOADED_AT_ONCE", 4)
+    tune(monkeypatch, chunk_rows=4, smallest_run=4)
     join = sj.StreamJoin(on="l.id = r.id", window=window, schemas=(SCHEMA, SCHEMA))
     for i in range(0, 2000, 5):
         batch = rows(5, i).set_column(3, "ts", rows(5, i).column("id"))

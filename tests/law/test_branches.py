@@ -259,30 +259,28 @@ def test_one_row_far_ahead_keeps_no_memory_of_those_after_it() -> None:
 @examples(25)
 def test_row_values_are_found_by_ordinal(data: st.DataObject) -> None:
     """Whatever has expired, rows that live have their values; also where most of those between are gone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_values, "FIRST_ROWS", 1)
-        timed, first = data.draw(st.booleans()), data.draw(st.integers(0, 9))
-        held = row_values.RowValues(2, 1 if timed else None, first)
-        known: dict[int, int] = {}
-        floor, oldest = first, -100
-        for _ in range(data.draw(st.integers(1, 12))):
-            times = data.draw(st.lists(st.integers(0, 50) | st.just(10**6), max_size=9))
-            held.put(np.array([[time * 3, time] for time in times], np.int64).reshape(-1, 2))
-            known |= {held.next - len(times) + place: time for place, time in enumerate(times)}
-            if data.draw(st.booleans()):
-                floor = max(floor, data.draw(st.integers(first, held.next)))
-                held.expire(floor)
-            if timed:
-                oldest = data.draw(st.integers(oldest, 60))
-                held.expire_below(oldest)
-            if timed and data.draw(st.integers(0, 5)) == 0:
-                held.skip_to(held.next + data.draw(st.integers(0, 4)))
-            values, rows, ordinals, start = held.stored
-            every = list(range(start, start + rows)) if not ordinals.size else ordinals.tolist()
-            places = {ordinal: place for place, ordinal in enumerate(every)}
-            for ordinal, time in known.items():
-                if ordinal >= floor and (not timed or time >= oldest):
-                    assert values[places[ordinal]].tolist() == [time * 3, time]
+    timed, first = data.draw(st.booleans()), data.draw(st.integers(0, 9))
+    held = row_values.RowValues(2, 1 if timed else None, first, room=1)
+    known: dict[int, int] = {}
+    floor, oldest = first, -100
+    for _ in range(data.draw(st.integers(1, 12))):
+        times = data.draw(st.lists(st.integers(0, 50) | st.just(10**6), max_size=9))
+        held.put(np.array([[time * 3, time] for time in times], np.int64).reshape(-1, 2))
+        known |= {held.next - len(times) + place: time for place, time in enumerate(times)}
+        if data.draw(st.booleans()):
+            floor = max(floor, data.draw(st.integers(first, held.next)))
+            held.expire(floor)
+        if timed:
+            oldest = data.draw(st.integers(oldest, 60))
+            held.expire_below(oldest)
+        if timed and data.draw(st.integers(0, 5)) == 0:
+            held.skip_to(held.next + data.draw(st.integers(0, 4)))
+        values, rows, ordinals, start = held.stored
+        every = list(range(start, start + rows)) if not ordinals.size else ordinals.tolist()
+        places = {ordinal: place for place, ordinal in enumerate(every)}
+        for ordinal, time in known.items():
+            if ordinal >= floor and (not timed or time >= oldest):
+                assert values[places[ordinal]].tolist() == [time * 3, time]
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.operator.deferred import intervals
 from slidejoin.operator.window import latest_rows
-from slidejoin.rows import payload
 from tests.law.checks import examples, same_tables
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,9 +122,7 @@ def test_the_same_as_sorted_runs(
         patch.setattr(latest_rows, "FIRST_SLOTS", slots)
         patch.setattr(latest_rows, "FIRST_ROOM", slots)
         patch.setattr(intervals, "FIRST_WAITING", slots)
-        patch.setattr(payload, "SMALLEST_LIMIT", slots)
-        patch.setattr(payload, "MANY_ROWS", slots)
-        patch.setattr(payload, "LARGE_WINDOW", slots)
+        tune(patch, chunk_rows=slots, flowing_rows=slots, flowing_window=slots)
         found, _ = answers(stream, restart, **options)
     expected, told = answers(stream, algorithm="bi_sort", **options)
     assert not told

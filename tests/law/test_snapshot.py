@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.api.snapshot_format import read_snapshot, write_snapshot
 from tests.law.checks import ORDERS, assert_groups, count_lines, examples, lines, pair_lines
+from tests.narrow import tune
 from tests.strategies import Case, cases
 
 
@@ -256,7 +257,7 @@ def test_restart_after_sub_windows_have_left(
     window: sj.CountWindow | sj.TimeWindow, self_join: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows leave in chunks of four, so the oldest rows kept are others than the window's."""
-    monkeypatch.setattr("slidejoin.rows.payload.SMALLEST_LIMIT", 4)
+    tune(monkeypatch, chunk_rows=4)
     chosen = random.Random(5)
     schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("ts", pa.int64())])
     options = {"on": "l.x <= r.x", "window": window, "order": "strict", "schemas": (schema, schema)}

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator import added_columns
-from slidejoin.rows import payload, text_table
 from slidejoin.rows.text_table import TextTable
 from tests.daily import some_by_day
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples, lines
@@ -67,7 +66,7 @@ def forget_at_once(patch: pytest.MonkeyPatch) -> None:
         return original(table, *given)
 
     original = TextTable.complete
-    patch.setattr(payload, "SMALLEST_LIMIT", 1)
+    tune(patch, chunk_rows=1)
     patch.setattr(TextTable, "complete", complete)
     patch.setattr(added_columns, "SHARE", 1 << 30)
     tune(patch, text_spread=1)
@@ -75,9 +74,7 @@ def forget_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def few(patch: pytest.MonkeyPatch, bits: int) -> None:
     """Let hashes collide, tables begin with room for two texts, and each push be an epoch."""
-    patch.setattr(text_table, "FEWEST", 2)
-    patch.setattr(text_table, "ALL_BITS", bits)
-    tune(patch, epoch_rows=1)
+    tune(patch, epoch_rows=1, text_room=2, text_hash_bits=bits)
     forget_at_once(patch)
 
 

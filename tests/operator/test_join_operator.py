@@ -303,8 +303,7 @@ def test_event_times_at_the_ends_of_int64(length: int, lateness: int) -> None:
 
 def test_a_stored_row_at_the_very_end_of_its_time_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
     window = sj.TimeWindow(left=10, right=3, left_on="ts", right_on="ts", lateness=2)
-    monkeypatch.setattr("slidejoin.rows.payload.SMALLEST_LIMIT", 1)
-    tune(monkeypatch, smallest_run=1)
+    tune(monkeypatch, chunk_rows=1, smallest_run=1)
     join = sj.StreamJoin(on="l.a = r.a", window=window, select=["l.ts", "r.ts"], **BOTH)
 
     def push(side: str, ts: int) -> list[int]:
@@ -339,8 +338,7 @@ def test_a_stored_row_at_the_very_end_of_its_time_is_still_there(monkeypatch: py
     ids=str,
 )
 def test_many_tiny_pushes_leave_only_the_window(algorithm: str, window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slidejoin.rows.payload.SMALLEST_LIMIT", 16)
-    tune(monkeypatch, smallest_run=16)
+    tune(monkeypatch, chunk_rows=16, smallest_run=16)
     on = "l.a BETWEEN r.a - 1 AND r.a + 1 AND l.b < r.b"
     join = sj.StreamJoin(on=on, window=window, algorithm=algorithm, schemas=(SCHEMA, SCHEMA))
     sizes = []

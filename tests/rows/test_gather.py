@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slidejoin.rows import payload as module
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import is_text
+from tests.narrow import tune
 
 KINDS = [
     pa.int8(),
@@ -85,7 +85,7 @@ def test_rows_of_any_pieces_are_those_of_the_whole(
     nulls: bool,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALLEST_LIMIT", limit)
+        tune(patch, chunk_rows=limit)
         payload = Payload(pa.schema([("a", kind)]), merge=merge)
     tables, base = [], first
     for number, size in enumerate(sizes):

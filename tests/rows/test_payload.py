@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.rows import directory
 from slidejoin.rows import payload as module
 from slidejoin.rows.chunk import records_of
 from slidejoin.rows.kernels.writing import put_columns
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
+from tests.narrow import tune
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 
@@ -41,7 +41,7 @@ def test_take_after_any_sequence(
     steps: list[tuple[int, bool]], asked: list[int], merge: bool, limit: int, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALLEST_LIMIT", limit)
+        tune(patch, chunk_rows=limit)
         payload, end = Payload(SCHEMA, merge), 3
         for rows, expires in steps:
             payload.append(piece(end, rows), 0)
@@ -136,9 +136,7 @@ def test_a_window_in_time_against_a_dict(
     steps: list[tuple[int, int, int]], limit: int, names: list[str], first: int, rare: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALLEST_LIMIT", limit)
-        patch.setattr(directory, "SPARSE", 1 if rare else 16)
-        patch.setattr(directory, "SMALLEST_RING", 2)
+        tune(patch, chunk_rows=limit, directory_spread=1 if rare else 16, directory_units=2)
         schema = pa.schema([KEPT.field(name) for name in names])
         payload, end = Payload(schema), first
         if rare:
@@ -250,8 +248,7 @@ def test_many_rows_are_written_past_the_caches(monkeypatch: pytest.MonkeyPatch, 
         put_columns(*given)
 
     monkeypatch.setattr(module, "put_columns", watched)
-    monkeypatch.setattr(module, "MANY_ROWS", many)
-    monkeypatch.setattr(module, "LARGE_WINDOW", 1)
+    tune(monkeypatch, flowing_rows=many, flowing_window=1)
     numbers = np.random.default_rng(1).integers(-100, 100, 10_007)
     table = pa.table(
         {

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.rows import text_table as module
 from slidejoin.rows.kernels.text_table import CODE
 from slidejoin.rows.text_table import TextTable
 from tests.law.checks import examples
+from tests.narrow import tune
 
 KINDS = [
     pa.string(),
@@ -74,8 +74,7 @@ def test_each_table_has_secrets_of_its_own_and_the_same_codes() -> None:
 def test_codes(pushes: list[tuple[pa.DataType, list[str | None], int, int]], bits: int, epochs: int) -> None:
     """A text keeps its code while it is remembered, whatever its type and however hashes collide."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "FEWEST", 2)
-        patch.setattr(module, "ALL_BITS", bits)
+        tune(patch, text_room=2, text_hash_bits=bits)
         table = TextTable()
         known: dict[str, tuple[int, int]] = {}
         for epoch, (kind, texts, skipped, cut) in enumerate(pushes):

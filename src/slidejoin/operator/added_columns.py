@@ -50,7 +50,7 @@ class AddedColumns:
 
     def __init__(self, plan: Plan, windows: Mapping[Side, SideWindow], workers: Workers) -> None:
         self._columns, self._windows, self._workers = plan.columns, windows, workers
-        self._table = TextTable()
+        self._table = TextTable(workers.tuning)
         self._epoch = self._rows = 0
         # The last epochs, and how many rows of both sides had come when each was over.
         self._past: deque[tuple[int, int, int]] = deque()

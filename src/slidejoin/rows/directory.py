@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.rows.chunk import Chunk, Records
+    from slidejoin.tuning import Tuning
 
 __all__ = ["Directory"]
-
-SMALLEST_RING = 16
-SPARSE = 16
-"""A ring may be so many times longer than its chunks."""
 
 
 class Directory:
@@ -41,9 +38,11 @@ class Directory:
         The layout of the columns.
     shift : int
         Units are of ``2**shift`` rows.
+    tuning : Tuning
     """
 
-    def __init__(self, records: Records, shift: int) -> None:
+    def __init__(self, records: Records, shift: int, tuning: Tuning) -> None:
+        self._least, self._spread = tuning.directory_units, tuning.directory_spread
         self._records = records
         self._stride = records.dtype.itemsize
         self._places = [
@@ -52,7 +51,7 @@ class Directory:
         ]
         self._shift = shift
         self._bases: NDArray[np.int64] | None = None
-        self._resize(SMALLEST_RING)
+        self._resize(self._least)
 
     def _resize(self, units: int) -> None:
         columns = len(self._records.columns)
@@ -66,7 +65,8 @@ class Directory:
         # In a ring the older chunks are known not to share units, and each uses at least one.
         newest = chunks if self._bases is not None else chunks[-2:]
         shared = any((a.limit - 1) >> self._shift >= b.base >> self._shift for a, b in pairwise(newest))
-        if shared or (units > SPARSE * (len(chunks) + SMALLEST_RING) and units > SPARSE * self._used(chunks)):
+        spread = self._spread
+        if shared or (units > spread * (len(chunks) + self._least) and units > spread * self._used(chunks)):
             self._search(chunks)
         elif self._bases is not None or units > self._rows.size:
             self._bases = None
@@ -78,7 +78,7 @@ class Directory:
 
     def _used(self, chunks: Sequence[Chunk]) -> int:
         """Return how many units chunks have, and those of the smallest ring besides."""
-        return SMALLEST_RING + sum(((chunk.limit - 1 - chunk.base) >> self._shift) + 1 for chunk in chunks)
+        return self._least + sum(((chunk.limit - 1 - chunk.base) >> self._shift) + 1 for chunk in chunks)
 
     def marked(self, chunks: Sequence[Chunk]) -> None:
         """Record that the newest chunk has NULLs."""

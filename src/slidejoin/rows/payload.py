@@ -24,6 +24,7 @@ from slidejoin.rows.kernels.writing import put_columns, stage_of
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, long_bytes
 from slidejoin.rows.widths import fixed_width
+from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,15 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Payload"]
 
-SMALLEST_LIMIT = 4096
 LARGEST_LIMIT = 1 << 16
-"""Rows of a chunk: only whole chunks expire, so small ones for small windows."""
+"""Rows of a chunk at most."""
 
 SHARE = 32
 """A chunk is at most this part of the window, as it is or is going to be."""
-
-MANY_ROWS, LARGE_WINDOW = 1 << 12, 1 << 24
-"""So many rows of a window of so many bytes, or more, are written past the caches: they are not read soon."""
 
 EXPECTED_BYTES = 4 << 20
 """Of a chunk for rows that are only expected: a window may be made much larger than it ever gets, of wide rows."""
@@ -83,9 +80,12 @@ class Payload:
     expected : int, default 0
         How many rows the window is going to have, as far as that is known. Chunks are of their final size from the
         first one on then: the memory of those that are freed fits the ones to come, whose pages need not be new.
+    own : Tuning, optional
+        Thresholds.
     """
 
-    def __init__(self, schema: pa.Schema, merge: bool = True, expected: int = 0) -> None:
+    def __init__(self, schema: pa.Schema, merge: bool = True, expected: int = 0, own: Tuning | None = None) -> None:
+        self._tuning = own or tuning()
         self.schema = schema
         self.merge = merge
         self.chunks: list[Chunk] = []
@@ -101,8 +101,8 @@ class Payload:
         widths = [column.dtype.itemsize for column in self._fixed]
         self._layout = np.array([*zip(self._records.offsets, widths, strict=True)], np.int64).reshape(-1, 2)
         self._expected = min(expected, SHARE * EXPECTED_BYTES // max(self._width, 1))
-        self._shift = max(SMALLEST_LIMIT, 1).bit_length() - 1
-        self._directory = Directory(self._records, self._shift)
+        self._shift = max(self._tuning.chunk_rows, 1).bit_length() - 1
+        self._directory = Directory(self._records, self._shift, self._tuning)
         self._spare: list[tuple[NDArray[np.void], Heap]] = []
         self._gather: Gather | None = None
         self._known: dict[tuple[str, ...], WantedColumns] = {}
@@ -175,7 +175,7 @@ class Payload:
             count = min(rows - start, chunk.limit - chunk.end)
             end, place = start + count, chunk.end - chunk.origin
             part = None if table is None or count == rows else table.slice(start, count)
-            put = count >= MANY_ROWS and self._put(chunk, values, start, count, live_rows)
+            put = count >= self._tuning.flowing_rows and self._put(chunk, values, start, count, live_rows)
             for number, data in enumerate(values):
                 into = chunk.values[number][place : place + count]
                 if data is not None:
@@ -207,7 +207,7 @@ class Payload:
         live_rows: int,
     ) -> bool:
         """Write many rows of columns without texts into a window that is larger than the caches, or return False."""
-        if max(live_rows, self._expected) * self._width < LARGE_WINDOW:
+        if max(live_rows, self._expected) * self._width < self._tuning.flowing_window:
             return False
         addresses = []
         for column, data in zip(self._fixed, values, strict=True):

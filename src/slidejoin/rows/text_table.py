@@ -35,24 +35,24 @@ from slidejoin.rows.kernels.text_table import (
     rebuild,
 )
 from slidejoin.rows.text import is_text, offsets_of, text_arrays
+from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["TextTable"]
 
-FEWEST = 1 << 9
-"""Texts for which there is room at first."""
-
 SLOTS = 2
 """Slots for each text for which there is room."""
-
-ALL_BITS = (1 << 64) - 1
-"""The bits of a hash that are used; tests use few, so that hashes collide."""
 
 
 class TextTable:
     """Codes of texts, int64 from 0 on.
+
+    Parameters
+    ----------
+    own : Tuning, optional
+        Thresholds.
 
     Examples
     --------
@@ -62,10 +62,11 @@ class TextTable:
     [0, 1, None, 0]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: Tuning | None = None) -> None:
+        own = own or tuning()
         secrets = np.frombuffer(os.urandom(8 * SECRETS), np.uint64) | np.uint64(1)
-        secrets[0] = ALL_BITS
-        slots, free = np.zeros((SLOTS * FEWEST, SLOT), np.uint64), np.empty(FEWEST, np.int64)
+        secrets[0] = own.text_hash_bits
+        slots, free = np.zeros((SLOTS * own.text_room, SLOT), np.uint64), np.empty(own.text_room, np.int64)
         self._table = TextSlots(slots, np.empty(0, np.uint8), free, np.zeros(STATE, np.int64), secrets)
         self.oldest = 0
         """The first epoch of which texts must be remembered."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
-from slidejoin.rows import payload
 from tests.daily import some_by_day
+from tests.narrow import tune
 from tests.operator.twins import Twins
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
             patch.setattr(small_push, "BLOCK_PLACES", 60)
-            patch.setattr(payload, "SMALLEST_LIMIT", 8)
+            tune(patch, chunk_rows=8)
         yield
 
 

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanarIndex"]
 
-SMALLEST_LIMIT = 4096
-"""Runs are merged up to this size however small the window is."""
-
 MOST_RUNS = 32
 """Runs of a chain up to which one is cut by the times of its rows: where these come in any order, cuts part nothing."""
 
@@ -139,7 +136,7 @@ class PlanarIndex(Index):
         """
         if not self._merging:
             return
-        runs, limit, fan_out = self._runs, min(max(SMALLEST_LIMIT, live // 2), LONGEST), self.options.fan_out
+        runs, limit, fan_out = self._runs, min(max(self.tuning.smallest_run, live // 2), LONGEST), self.options.fan_out
         self._merges.advance(runs, rows)
 
         def due(older: PlanarRun, newer: PlanarRun) -> bool:

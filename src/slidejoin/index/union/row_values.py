@@ -55,6 +55,10 @@ class RowValues:
         As of `values_of`.
     time : int or None
         The column by which rows of a time window expire.
+    first : int
+        Ordinal of the first row.
+    room : int
+        For how many rows there is room at first.
 
     Attributes
     ----------
@@ -62,8 +66,9 @@ class RowValues:
         Ordinal of the row to come.
     """
 
-    def __init__(self, columns: int, time: int | None, first: int) -> None:
-        self._values: NDArray[np.int64] = np.empty((FIRST_ROWS, columns), np.int64)
+    def __init__(self, columns: int, time: int | None, first: int, room: int = FIRST_ROWS) -> None:
+        self._room = room
+        self._values: NDArray[np.int64] = np.empty((room, columns), np.int64)
         self._ordinals: NDArray[np.int64] | None = None
         self._time, self._oldest = time, np.iinfo(np.int64).min
         self._rows = 0
@@ -118,7 +123,7 @@ class RowValues:
             if SPARSE * alive.size < rows - live.start or ordinals is not None:
                 ordinals, chosen = self._numbered(rows) if ordinals is None else ordinals, alive
         old, rest = self._values, rows - live.start if isinstance(chosen, slice) else chosen.size
-        capacity = _capacity(rest, coming)
+        capacity = _capacity(rest, coming, self._room)
         self._values = np.empty((capacity, old.shape[1]), np.int64)
         self._values[:rest] = old[chosen]
         self._rows, self._ordinals = rest, None
@@ -147,12 +152,12 @@ class RowValues:
         if self._rows + rows <= self._values.shape[0]:
             return 0
         values = self._values.shape[1] + (self._time is not None)
-        return int(_capacity(self._rows, rows) * values * self._values.itemsize)
+        return int(_capacity(self._rows, rows, self._room) * values * self._values.itemsize)
 
 
-def _capacity(stored: int, coming: int) -> int:
+def _capacity(stored: int, coming: int, least: int) -> int:
     """Return for how many rows to have memory: room is made again after half as many as are stored."""
-    return stored + coming + max(stored // 2, coming, FIRST_ROWS)
+    return stored + coming + max(stored // 2, coming, least)
 
 
 def columns_of(branches: Sequence[int]) -> NDArray[np.int64]:

@@ -63,7 +63,7 @@ class StreamWindow:
     def __init__(self, plan: MultiPlan, number: int) -> None:
         self._plan, self._number = plan, number
         window = plan.spec.windows[number]
-        self.payload = Payload(plan.stored[number], expected=window.capacity("left") or 0)
+        self.payload = Payload(plan.stored[number], expected=window.capacity("left") or 0, own=plan.tuning)
         self.links: dict[tuple[int, tuple[int, ...]], StepIndex] = {}
         self.rows_seen = 0
 

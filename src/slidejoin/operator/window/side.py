@@ -139,7 +139,9 @@ class SideWindow:
         self._make_index = make_index
         self.side: Side = side
         self.shared = payload is not None
-        self.payload = Payload(plan.kept_schema(side), merge, _expected(plan, side)) if payload is None else payload
+        if payload is None:
+            payload = Payload(plan.kept_schema(side), merge, _expected(plan, side), plan.tuning)
+        self.payload = payload
         self.merge = merge
         self.rows_seen = 0
         self._capacity = plan.config.window.capacity(side) if bounded else None
