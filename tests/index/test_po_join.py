@@ -14,8 +14,7 @@ from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.options import POJoin
 from slidejoin.papers.spo_join import po_join_index
 from slidejoin.papers.spo_join.kernels.permuting import find_offsets
-from slidejoin.papers.spo_join.permuted_rows import PermutedRows
-from slidejoin.papers.spo_join.po_join_index import POJoinIndex
+from slidejoin.papers.spo_join.po_join_index import PermutedRows, POJoinIndex
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.strategies import Case, cases
 from tests.structures import SMALL

@@ -71,7 +71,16 @@ class HashIndex(Structure):
         heads[:, 0] = 0
         none, empty = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.windows = LinkedWindows(
-            heads.reshape(-1), none, none, empty, empty, empty, empty, np.zeros(1, np.int64), self.workers, self.size
+            heads.reshape(-1),
+            none,
+            none,
+            empty,
+            empty,
+            empty,
+            empty,
+            np.zeros(1, np.int64),
+            workers=self.workers,
+            size=self.size,
         )
         self._swept, self._owed = 0, 0.0  # the bucket to be looked at next, and how many are due
         self._more_windows(2 * rows // self.size + min(buckets, rows))

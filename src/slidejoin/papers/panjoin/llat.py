@@ -57,7 +57,7 @@ class Llat:
         state[PTR_G] = partitions if normal else 0
         keys, ordinals = (np.empty(entries * width, np.int64) for _ in range(2))
         filled, following = np.zeros(entries, np.int32), np.full(entries, NOTHING, np.int32)
-        self._set(LinkedEntries(keys, ordinals, filled, following, first, first.copy(), behind, state, width))
+        self._set(LinkedEntries(keys, ordinals, filled, following, first, first.copy(), behind, state, width=width))
 
     def _set(self, table: LinkedEntries) -> None:
         self.table, self.words = table, words_of(table)
@@ -86,7 +86,7 @@ class Llat:
         first, last, behind = (np.concatenate([one, none[:partitions]]) for one in (old.first, old.last, old.behind))
         filled = np.concatenate([old.filled, np.zeros(entries, np.int32)])
         following = np.concatenate([old.following, none[:entries]])
-        self._set(LinkedEntries(keys, ordinals, filled, following, first, last, behind, old.state, self.width))
+        self._set(LinkedEntries(keys, ordinals, filled, following, first, last, behind, old.state, width=self.width))
 
     @property
     def nbytes(self) -> int:

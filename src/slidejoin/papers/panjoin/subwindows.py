@@ -170,13 +170,13 @@ class Chain(Structure):
         with self._timed("search"):
             order = sorted_order(probes.lo[0, begin:end])
         lows, highs = (np.empty((probes.lo.shape[0], end - begin), np.int32) for _ in range(2))
+        where = PartitionRanges(order, lows, highs)
         for each in self.chain:
             if each.last < probes.seen_from[begin] or each.first >= probes.seen_to[end - 1]:
                 continue
             with self._timed("search"):
                 each.find(probes, begin, order, lows, highs)
             with self._timed("scan"):
-                where = PartitionRanges(order, lows, highs)
                 total = scan_partitions(each.llat.words, where, ranges, begin, total, room, entries)
             if total < 0:
                 return -1

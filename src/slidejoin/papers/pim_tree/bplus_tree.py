@@ -109,7 +109,7 @@ class MutableTree(SearchedTree):
         self.fan_out = fan_out
         keys, values = (np.zeros(0, np.int64) for _ in range(2))
         none = np.zeros(0, np.int32)
-        self.nodes = Nodes(keys, values, none, none, none, none, none, np.zeros(STATE, np.int64), fan_out)
+        self.nodes = Nodes(keys, values, none, none, none, none, none, np.zeros(STATE, np.int64), fan_out=fan_out)
         self._more_nodes(2 * rows // fan_out + SPARE_NODES)
         self._begin()
 

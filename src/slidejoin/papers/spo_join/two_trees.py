@@ -7,46 +7,31 @@ which are evaluated likewise (section 6.1).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.papers.kernels.walking import WalkMatches
 from slidejoin.papers.pim_tree.bplus_tree import MutableTree
 from slidejoin.papers.pim_tree.css_tree import CssTree
 from slidejoin.papers.pim_tree.kernels.bplus_nodes import NOTHING
-from slidejoin.papers.spo_join.kernels.sets import intersect_bit_sets, intersect_hash_sets
+from slidejoin.papers.spo_join.kernels.sets import TreeRanges, intersect_bit_sets, intersect_hash_sets
 from slidejoin.papers.structure import AT_FIRST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.papers.spo_join.kernels.sets import Tree
     from slidejoin.papers.spo_join.part import Part, ProbeBoxes
 
-__all__ = ["CssTrees", "LeafArrays", "MutableRows", "TwoTrees"]
+    Leaves = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], int]
+
+__all__ = ["CssTrees", "MutableRows", "TwoTrees"]
 
 HIGHEST = np.iinfo(np.int64).max
 WORD, HALF = 64, 32
 
 TOGETHER = 1 << 10
 """Probes whose ranges are looked up before their rows are read: the places stay in the cache."""
-
-
-class LeafArrays(NamedTuple):
-    """The leaves of a tree, see `slidejoin.papers.spo_join.kernels.sets`.
-
-    Attributes
-    ----------
-    values : int64
-        Numbers of rows by ascending key.
-    sizes, following : int32
-    fan_out : int
-    """
-
-    values: NDArray[np.int64]
-    sizes: NDArray[np.int32]
-    following: NDArray[np.int32]
-    fan_out: int
 
 
 class TwoTrees(ABC):
@@ -67,8 +52,8 @@ class TwoTrees(ABC):
         """Ordinals (n,) int64 by number: by arrival."""
 
     @abstractmethod
-    def leaves(self, term: int) -> LeafArrays:
-        """Return the leaves of the tree of term 0 or 1."""
+    def leaves(self, term: int) -> Leaves:
+        """Return the leaves of the tree of term 0 or 1: values, sizes, following and fan-out of `TreeRanges`."""
 
     @abstractmethod
     def starts(self, term: int, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -84,17 +69,17 @@ class TwoTrees(ABC):
         """Ordinal of the newest row."""
         return int(self.ordinals[-1])
 
-    def _tree(self, term: int, lo: NDArray[np.int64], hi: NDArray[np.int64]) -> Tree:
-        """Return what `papers.spo_join.kernels.sets` takes of a tree: its leaves and where ranges are in them."""
+    def _tree(self, term: int, lo: NDArray[np.int64], hi: NDArray[np.int64]) -> TreeRanges:
+        """Return the leaves of a term's tree and where ranges are in them."""
         if not lo.shape[0]:
             nothing = np.empty((0, lo.shape[1]), np.int64)
-            return (*self.leaves(0), nothing, nothing, nothing, nothing)
+            return TreeRanges(*self.leaves(0), nothing, nothing, nothing, nothing)
         first, places = self.starts(term, np.ascontiguousarray(lo))
         open_ended = hi == HIGHEST
         last, last_places = self.starts(term, np.where(open_ended, hi, hi + ~open_ended))
         last[open_ended] = NOTHING
         first[lo > hi] = NOTHING
-        return (*self.leaves(term), first, places, last, last_places)
+        return TreeRanges(*self.leaves(term), first, places, last, last_places)
 
     def _evaluate(
         self,
@@ -107,7 +92,7 @@ class TwoTrees(ABC):
         write: bool,
     ) -> tuple[int, int]:
         """Answer probes begin…end-1, as `Part.walk` and, without `write`, as `Part.count`."""
-        total, ordinals, result = 0, self.ordinals, np.empty(2, np.int64)
+        total, ordinals, done = 0, self.ordinals, np.empty(2, np.int64)
         if not ordinals.size:
             counts[begin:end] = 0
             return end, 0
@@ -118,6 +103,7 @@ class TwoTrees(ABC):
         for first in range(begin, end, TOGETHER):
             last = min(first + TOGETHER, end)
             part = slice(first, last)
+            matches = WalkMatches(counts[part], answer[total:], done)
             given = (
                 self._tree(0, boxes.lo[:, part], boxes.hi[:, part]),
                 self._tree(1, boxes.lo_2[:, part], boxes.hi_2[:, part]),
@@ -125,12 +111,12 @@ class TwoTrees(ABC):
             )  # fmt: skip
             if self._hashed:
                 table = np.zeros(1 << power, np.int64)
-                intersect_hash_sets(*given, HALF - power, table, counts[first:last], answer[total:], result)
+                intersect_hash_sets(*given, HALF - power, table, matches)
             else:
-                intersect_bit_sets(*given, *sets, counts[first:last], answer[total:], result)
-            total += int(result[1])
-            if result[0] < last - first:
-                return first + int(result[0]), total
+                intersect_bit_sets(*given, *sets, matches)
+            total += int(done[1])
+            if done[0] < last - first:
+                return first + int(done[0]), total
         return end, total
 
     def count(self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64]) -> None:
@@ -200,10 +186,10 @@ class MutableRows(TwoTrees):
         for tree in self.trees:
             tree.clear()
 
-    def leaves(self, term: int) -> LeafArrays:
+    def leaves(self, term: int) -> Leaves:
         """Return the leaves of a term's tree."""
         nodes = self.trees[term].nodes
-        return LeafArrays(nodes.values, nodes.sizes, nodes.following, nodes.fan_out)
+        return nodes.values, nodes.sizes, nodes.following, nodes.fan_out
 
     def starts(self, term: int, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Descend to the first entry not below each bound, see `TwoTrees`."""
@@ -251,9 +237,9 @@ class CssTrees(TwoTrees):
         """Ordinals (n,) int64 by number."""
         return self._ordinals
 
-    def leaves(self, term: int) -> LeafArrays:
+    def leaves(self, term: int) -> Leaves:
         """Return a term's sorted rows as a single leaf."""
-        return LeafArrays(self.trees[term].values, self._size, self._following, self.rows)
+        return self.trees[term].values, self._size, self._following, self.rows
 
     def starts(self, term: int, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Descend to the first entry not below each bound, see `TwoTrees`."""

@@ -72,8 +72,8 @@ def _windows_in(words: Any) -> Any:  # noqa: ANN401
         i32_at(line.newer.address, line.newer.length),
         i32_at(line.free.address, line.free.length),
         i64_in(line.known_free),
-        line.workers,
-        line.rows,
+        workers=line.workers,
+        size=line.rows,
     )
 
 

@@ -102,7 +102,7 @@ def table_in(words: Any) -> Any:  # noqa: ANN401
         i32_at(line.last.address, line.last.length),
         i32_at(line.behind.address, line.behind.length),
         i64_in(line.state),
-        line.width,
+        width=line.width,
     )
 
 

@@ -92,7 +92,7 @@ def nodes_in(words: Any) -> Any:  # noqa: ANN401
         i32_at(line.before.address, line.before.length),
         i32_at(line.free.address, line.free.length),
         i64_in(line.state),
-        line.fan_out,
+        fan_out=line.fan_out,
     )
 
 

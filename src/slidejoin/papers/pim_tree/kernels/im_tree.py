@@ -153,7 +153,7 @@ def _scan_some(
     done[0], done[1] = last, total
 
 
-@kernel(I64, types.int64, I64, RANGES, types.int64, types.int64, MATCHES, OUT_I64_2D, OUT_I64)
+@kernel(I64, types.int64, I64, RANGES, *[types.int64] * 2, MATCHES, OUT_I64_2D, OUT_I64)
 def answer_some(
     tree: NDArray[np.int64],
     depth: int,

@@ -66,7 +66,7 @@ class NodePool(NamedTuple):
 NODE_POOL = record([*((name, ARRAY) for name in NodePool._fields[:-2]), "width", "fan_out"])
 """The words that kernels take of a pool."""
 
-POOL = group(NodePool, OUT_I64, OUT_I64, OUT_I64, OUT_I64, OUT_I64, OUT_I64, types.int64, types.int64)
+POOL = group(NodePool, *[OUT_I64] * 6, types.int64, types.int64)
 
 _lines = records_in(NODE_POOL)
 

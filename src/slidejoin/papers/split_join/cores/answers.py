@@ -18,7 +18,7 @@ from slidejoin.index.answer import BatchMatches
 from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, put_pairs
 from slidejoin.index.union.answers import BranchRows
 from slidejoin.papers.split_join.actors import Actor, Round
-from slidejoin.papers.split_join.kernels.gathering import drop_unseen, number_rows, put_positions
+from slidejoin.papers.split_join.kernels.gathering import CoreNumbers, drop_unseen, number_rows, put_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,8 +75,7 @@ class PositionsInCore(MatchesInCore):
     """The same where all rows are there by their positions."""
 
     def __init__(self, positions: MatchPositions, batch: ProbeBatch, floor: int, core: int, cores: int) -> None:
-        self._positions, self._floor, self._first = positions, floor, batch.first
-        self._core, self._cores = core, cores
+        self._positions, self._numbers = positions, CoreNumbers(floor, batch.first, cores, core)
         self.counts = positions.counts[: len(batch)].astype(np.int64)
 
     def fill(
@@ -84,10 +83,8 @@ class PositionsInCore(MatchesInCore):
     ) -> None:
         """Write the pairs of probes first…last-1, see `slidejoin.index.answer.BatchMatches`."""
         one = self._positions
-        put_positions(
-            one.positions, int(self.counts[:first].sum()), one.counts, first, last, self._floor, self._first,
-            self._cores, self._core, places, probes, stored,
-        )  # fmt: skip
+        own = one.positions[int(self.counts[:first].sum()) :]
+        put_positions(own, one.counts, first, last, self._numbers, places, probes, stored)
 
 
 def matches_in_core(

@@ -1,49 +1,58 @@
-"""Rows that a join core found, by its own numbers: back to the ordinals of the stream, each in its place."""
+"""Matches of a join core, by its own numbers: back to the ordinals of the stream, each in its place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from numba import types
 
 from slidejoin.jit.compiling import I32, I64, OUT_I64, U32, U64, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.vectors import LOW_32
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["drop_unseen", "number_rows", "put_positions"]
+__all__ = ["CoreNumbers", "drop_unseen", "number_rows", "put_positions"]
 
 
-@kernel(U32, types.int64, I32, types.int64, types.int64, types.int64, types.int64, types.int64, types.int64, I64,
-        OUT_I64, OUT_I64)  # fmt: skip
+class CoreNumbers(NamedTuple):
+    """How a core numbers rows: row n of core c is row ``n * cores + c`` of the stream.
+
+    A position is a row's number in the core and one, in 32 bits, from `floor` on; its first probe has that `ordinal`.
+    """
+
+    floor: int
+    ordinal: int
+    cores: int
+    core: int
+
+
+@kernel(U32, I32, types.int64, types.int64, group(CoreNumbers, *[types.int64] * 4), I64, OUT_I64, OUT_I64)
 def put_positions(
-    found: NDArray[np.uint32],
-    take: int,
+    positions: NDArray[np.uint32],
     counts: NDArray[np.int32],
     first: int,
     last: int,
-    floor: int,
-    ordinal: int,
-    cores: int,
-    core: int,
+    numbers: CoreNumbers,
     places: NDArray[np.int64],
     probes: NDArray[np.int64],
     stored: NDArray[np.int64],
 ) -> None:
-    """Write the pairs of probes first…last-1 of one core, whose positions stand in `found` from `take` on.
+    """Write the pairs of probes first…last-1 of one core, whose `positions` are one probe's after the other's.
 
-    A position is a row's number in the core and one, in 32 bits, from `floor` on; row n of core c is row ``n * cores +
-    c`` of the stream. `counts` (n,) int32 and `places` (n,) int64: how many rows a probe has, and where its pairs go in
-    `probes` and `stored`, int64; the first of all probes has that `ordinal`. O(pairs).
+    `counts` (n,) int32 and `places` (n,) int64: how many rows a probe has, and where its pairs go in `probes` and
+    `stored`, int64. O(pairs).
     """
+    floor, ordinal, cores, core = numbers
+    take = 0
     base = (floor + 1) & LOW_32
     for i in range(first, last):
         at = places[U64(i)]
         for _ in range(counts[U64(i)]):
             probes[U64(at)] = ordinal + i
-            stored[U64(at)] = (floor + ((types.int64(found[U64(take)]) - base) & LOW_32)) * cores + core
+            stored[U64(at)] = (floor + ((types.int64(positions[U64(take)]) - base) & LOW_32)) * cores + core
             at += 1
             take += 1
 
@@ -73,21 +82,21 @@ def drop_unseen(
     seen_from: NDArray[np.int64],
     begin: int,
     end: int,
-    found: NDArray[np.int64],
+    rows: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> int:
-    """Drop the rows that probes begin…end-1 do not see any more from `found`, one probe after the other.
+    """Drop the rows that probes begin…end-1 do not see any more from `rows`, one probe after the other.
 
-    `seen_from` (n,) int64: the first row that a probe sees. `found` int64 is compacted, `counts` (n,) int64 updated.
+    `seen_from` (n,) int64: the first row that a probe sees. `rows` int64 are compacted, `counts` (n,) int64 updated.
     Returns how many rows are left. O(rows).
     """
-    take = kept = 0
+    take = left = 0
     for i in range(begin, end):
-        before, low = kept, seen_from[U64(i)]
+        before, low = left, seen_from[U64(i)]
         for _ in range(counts[U64(i)]):
-            row = found[U64(take)]
-            found[U64(kept)] = row
-            kept += row >= low
+            row = rows[U64(take)]
+            rows[U64(left)] = row
+            left += row >= low
             take += 1
-        counts[U64(i)] = kept - before
-    return kept
+        counts[U64(i)] = left - before
+    return left

@@ -87,10 +87,10 @@ def write_between(
     ordinals: Any,  # noqa: ANN401
     low_seen: Any,  # noqa: ANN401
     high_seen: Any,  # noqa: ANN401
-    found: Any,  # noqa: ANN401
+    into: Any,  # noqa: ANN401
     at: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Write the ordinals that are seen of the set bits first…past-1 into `found` from `at` on; return the new `at`.
+    """Write the ordinals that are seen of the set bits first…past-1 into an array from `at` on; return the new `at`.
 
     A row that is not seen is not written either: what comes next may be another probe's.
     """
@@ -102,6 +102,6 @@ def write_between(
                 value ^= ONE << U64(bit)
                 ordinal = ordinals[U64((word << 6) + bit)]
                 if low_seen <= ordinal < high_seen:
-                    found[U64(at)] = ordinal
+                    into[U64(at)] = ordinal
                     at += 1
     return at

@@ -1,23 +1,20 @@
-"""Rows that pass both terms, each found in a tree of its own: by bit sets, or by hash sets (SPO-Join, section 4.1).
+"""Rows that pass both terms, each looked up in a tree of its own: by bit or hash sets (SPO-Join, section 4.1).
 
-The n rows of a part are numbered by arrival; ordinals (n,) int64 ascend with the number. A tree is a tuple: its leaves,
-``(values, sizes, following, fan_out)``, `values` int64 (numbers by ascending key), `sizes` and `following` int32, see
-`papers.pim_tree.kernels.bplus_nodes`; a sorted array is a single leaf. Then k ranges of m probes, ``(leaves, places,
-last_leaves, last_places)``, (k, m) int64: that of probe i goes from place ``places[i]`` in leaf ``leaves[i]`` up to
-``last_places[i]`` in ``last_leaves[i]``; it is empty if its leaf is `NOTHING`, and goes to the end if its last one is.
-Without ranges of the second term there is none. Ranges of a probe in one term do not overlap.
+The n rows of a part are numbered by arrival; ordinals (n,) int64 ascend with the number.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.vectors import borrowed
 from slidejoin.jit.vectors.words import OUT_WORDS
+from slidejoin.papers.kernels.walking import MATCHES
 from slidejoin.papers.pim_tree.kernels.bplus_nodes import NOTHING
 from slidejoin.papers.spo_join.kernels.bits import clear_words, ones_between, set_bits, write_between
 
@@ -26,23 +23,35 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Tree = tuple[
-        NDArray[np.int64],
-        NDArray[np.int32],
-        NDArray[np.int32],
-        int,
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.int64],
-    ]
+    from slidejoin.papers.kernels.walking import WalkMatches
 
-__all__ = ["intersect_bit_sets", "intersect_hash_sets"]
+__all__ = ["TreeRanges", "intersect_bit_sets", "intersect_hash_sets"]
 
-TREE: Any = types.Tuple((I64, I32, I32, types.int64, I64_2D, I64_2D, I64_2D, I64_2D))
+
+class TreeRanges(NamedTuple):
+    """The leaves of a term's tree, and where k ranges of m probes are in them.
+
+    `values` int64 are numbers by ascending key, `sizes` and `following` int32, see
+    `papers.pim_tree.kernels.bplus_nodes`; a sorted array is a single leaf. The others (k, m) int64: the range of probe
+    i goes from place ``places[i]`` in leaf ``leaves[i]`` up to ``last_places[i]`` in ``last_leaves[i]``; it is empty if
+    its leaf is `NOTHING`, and goes to the end if its last one is. Without ranges of the second term there is none.
+    Ranges of a probe in one term do not overlap.
+    """
+
+    values: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    following: NDArray[np.int32]
+    fan_out: int
+    leaves: NDArray[np.int64]
+    places: NDArray[np.int64]
+    last_leaves: NDArray[np.int64]
+    last_places: NDArray[np.int64]
+
+
+TREE = group(TreeRanges, I64, I32, I32, types.int64, *[I64_2D] * 4)
 
 SPREAD, LOW_HALF = 0x9E3779B1, 0xFFFFFFFF
-"""2^32 over the golden ratio: the lower halves of products spread neighbouring numbers over the table."""
+"""2^32 over the golden ratio: the lower 32 bits of products spread neighbouring numbers over the table."""
 
 
 def _make_walk(visit: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,29 +104,27 @@ def _number_from(ordinals: Any, ordinal: Any) -> Any:  # noqa: ANN401 - int64
 
 
 @kernel(
-    TREE, TREE, I64, I64, I64, types.boolean, OUT_WORDS, OUT_WORDS, OUT_I64, OUT_I64, OUT_I64,
+    TREE, TREE, *[I64] * 3, types.boolean, OUT_WORDS, OUT_WORDS, MATCHES,
 )  # fmt: skip
 def intersect_bit_sets(
-    tree: Tree,
-    tree_2: Tree,
+    tree: TreeRanges,
+    tree_2: TreeRanges,
     ordinals: NDArray[np.int64],
     seen_from: NDArray[np.int64],
     seen_to: NDArray[np.int64],
     write: bool,
     bits: NDArray[np.uint64],
     bits_2: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    found: NDArray[np.int64],
-    result: NDArray[np.int64],
+    matches: WalkMatches,
 ) -> None:
     """Answer probe after probe: a bit set for each term, and their intersection. O(n) for each.
 
-    `bits` and `bits_2` (n / 64 and more,) uint64. counts (m,) int64 takes how many rows each probe finds. With `write`
-    they go into `found`, one probe after the other, and only whole probes are answered; `result` (2,) int64 takes the
-    first without room, and how many rows were found.
+    `bits` and `bits_2` (n / 64 and more,) uint64. Without `write` matches are counted only; with it, only whole probes
+    are answered.
     """
+    counts, into, done = matches
     one, two, own = borrowed(bits), borrowed(bits_2), borrowed(ordinals)
-    terms = 1 if tree_2[4].shape[0] == 0 else 2
+    terms = 1 if tree_2.leaves.shape[0] == 0 else 2
     at: Any = 0
     for i in range(counts.size):
         clear_words(one)
@@ -131,12 +138,12 @@ def intersect_bit_sets(
         first, past = _number_from(own, low), _number_from(own, high)
         total = ones_between(one, first, past)
         if write:
-            if at + total > found.size:
-                result[0], result[1] = i, at
+            if at + total > into.size:
+                done[0], done[1] = i, at
                 return
-            at = write_between(one, first, past, own, low, high, found, at)
+            at = write_between(one, first, past, own, low, high, into, at)
         counts[U64(i)] = total
-    result[0], result[1] = counts.size, at
+    done[0], done[1] = counts.size, at
 
 
 # -- hash sets ---------------------------------------------------------------------------------------------------------
@@ -163,63 +170,62 @@ def _add_numbers(state: Any, values: Any, first: Any, past: Any, total: Any) -> 
 
 
 @inlined
-def _keep_numbers(state: Any, values: Any, first: Any, past: Any, total: Any) -> Any:  # noqa: ANN401 - int64
+def _match_numbers(state: Any, values: Any, first: Any, past: Any, total: Any) -> Any:  # noqa: ANN401 - int64
     """Count the rows that are in the probe's hash set, or all with a single term, and are seen.
 
     They are written as far as there is room. The state is ``(entries, shift, mark, single, ordinals, low, high, write,
-    found, to)``.
+    into, to)``.
     """
-    entries, shift, mark, single, ordinals, low, high, write, found, to = state
+    entries, shift, mark, single, ordinals, low, high, write, into, to = state
     for place in range(first, past):
         number = values[U64(place)]
         if single or entries[U64(_slot_of(entries, shift, mark, number))] == mark + number:
             ordinal = ordinals[U64(number)]
             if low <= ordinal < high:
-                if write and to + total < found.size:
-                    found[U64(to + total)] = ordinal
+                if write and to + total < into.size:
+                    into[U64(to + total)] = ordinal
                 total += 1
     return total
 
 
-_add, _keep = _make_walk(_add_numbers), _make_walk(_keep_numbers)
+_add, _match = _make_walk(_add_numbers), _make_walk(_match_numbers)
 
 
 @kernel(
-    TREE, TREE, I64, I64, I64, types.boolean, types.int64, OUT_I64, OUT_I64, OUT_I64, OUT_I64,
+    TREE, TREE, *[I64] * 3, types.boolean, types.int64, OUT_I64, MATCHES,
 )  # fmt: skip
 def intersect_hash_sets(
-    tree: Tree,
-    tree_2: Tree,
+    tree: TreeRanges,
+    tree_2: TreeRanges,
     ordinals: NDArray[np.int64],
     seen_from: NDArray[np.int64],
     seen_to: NDArray[np.int64],
     write: bool,
     shift: int,
     table: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    found: NDArray[np.int64],
-    result: NDArray[np.int64],
+    matches: WalkMatches,
 ) -> None:
     """Answer probe after probe: a hash set of one term's rows, where those of the other are looked up. O(n) for each.
 
     `table` (2^(32 - shift),) int64, more than n and below 2^31, is zeros at first; an entry has its probe's number in
     the upper half, so that it need not be emptied. The others as in `intersect_bit_sets`.
     """
-    entries, own, room = borrowed(table), borrowed(ordinals), borrowed(found)
-    single = tree_2[4].shape[0] == 0
+    counts, into, done = matches
+    entries, own, room = borrowed(table), borrowed(ordinals), borrowed(into)
+    single = tree_2.leaves.shape[0] == 0
     at: Any = 0
     for i in range(counts.size):
         low, high, mark = seen_from[U64(i)], seen_to[U64(i)], np.int64(i + 1) << 32
         state = (entries, shift, mark, single, own, low, high, write, room, at)
         if single:
-            total = _keep(state, tree, i, 0)
+            total = _match(state, tree, i, 0)
         else:
             _add((entries, shift, mark), tree, i, 0)
-            total = _keep(state, tree_2, i, 0)
+            total = _match(state, tree_2, i, 0)
         if write:
-            if at + total > found.size:
-                result[0], result[1] = i, at
+            if at + total > into.size:
+                done[0], done[1] = i, at
                 return
             at += total
         counts[U64(i)] = total
-    result[0], result[1] = counts.size, at
+    done[0], done[1] = counts.size, at
