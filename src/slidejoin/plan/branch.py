@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -108,6 +108,8 @@ class Branch:
         Whether two ranges, or a composite key and a range, are the keys of the planar index.
     deferred : bool
         Whether left rows are answered together, as they expire.
+    loose : frozenset of int
+        Numbers of the terms whose ranges are too wide: their candidates are always rechecked.
     """
 
     config: JoinSpec
@@ -118,11 +120,11 @@ class Branch:
     composite: Composite | None
     planar: bool
     deferred: bool
+    loose: frozenset[int] = field(init=False)
 
-    @property
-    def loose(self) -> frozenset[int]:
-        """Numbers of the terms whose ranges are too wide: their candidates are always rechecked."""
-        return frozenset(number for term, number in zip(self.terms, self.numbers, strict=True) if not term.exact)
+    def __post_init__(self) -> None:
+        each = zip(self.terms, self.numbers, strict=True)
+        object.__setattr__(self, "loose", frozenset(number for term, number in each if not term.exact))
 
     # -- which index ---------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class Composite:
     @property
     def plain(self) -> bool:
         """Whether the key is that of one term, as it is: it has room for all values."""
-        return len(self.terms) == 1
+        return len(self.equal) + (self.range is not None) == 1
 
 
 class KeyBits(NamedTuple):

@@ -159,13 +159,16 @@ class BranchLayout:
 
     def rows(self, keys: TermKeys) -> RowKeys:
         """Return what an index stores; the values have room."""
-        dims = [keys.values[number] for number in self.dims]
-        further = np.stack(dims, axis=1) if dims else np.empty((keys.rows, 0), np.int64)
+        if self.dims:
+            further = np.stack([keys.values[number] for number in self.dims], axis=1)
+        else:
+            further = np.empty((keys.rows, 0), np.int64)
         return RowKeys(self._packed(keys), further, keys.eligible, keys.inexact)
 
     def _packed(self, keys: TermKeys) -> NDArray[np.int64]:
-        if self.of.plain:
-            return np.ascontiguousarray(keys.values[self.of.terms[0]])
+        taken = self.of.terms
+        if len(taken) == 1:
+            return np.ascontiguousarray(keys.values[taken[0]])
         packed = np.zeros(keys.rows, np.int64)
         values = [keys.values[number] for number in self.of.equal]
         if self.parts is None:
@@ -204,13 +207,13 @@ class BranchLayout:
             closing, closed = self.closing(), list(term_ranges)
             closed[closing.range] = closing.closed(term_ranges)
             term_ranges = closed
+        taken = self.of.terms
         for place, ranges in enumerate(term_ranges):
-            if place not in self.of.terms:
+            if place not in taken:
                 nothing: NDArray[np.bool_] = np.all(ranges.lo > ranges.hi, axis=0)
                 silent = nothing if silent is None else silent | nothing
-        if self.of.plain:
-            own = term_ranges[self.of.terms[0]]
-            lo, hi = own.lo, own.hi
+        if len(taken) == 1:
+            lo, hi = term_ranges[taken[0]].lo, term_ranges[taken[0]].hi
         else:
             lo, hi, silent = self._packed_ranges(term_ranges, silent)
         if silent is not None and silent.any():
@@ -285,6 +288,8 @@ class KeyLayout:
 
     def fits(self, keys: Sequence[TermKeys]) -> bool:
         """Tell whether all values have room, given the keys of each branch."""
+        if len(self.branches) == 1:
+            return self.branches[0].fits(keys[0])
         return all(one.fits(own) for one, own in zip(self.branches, keys, strict=True))
 
     def numbers(self) -> NDArray[np.int64]:
@@ -296,8 +301,10 @@ class KeyLayout:
 
     def rows(self, keys: Sequence[TermKeys]) -> RowKeys:
         """Return what the indexes store, given the keys of each branch; the values have room."""
+        if len(self.branches) == 1:
+            return self.branches[0].rows(keys[0])
         rows = tuple(one.rows(own) for one, own in zip(self.branches, keys, strict=True))
-        return rows[0] if len(rows) == 1 else replace(rows[0], branches=rows)
+        return replace(rows[0], branches=rows)
 
 
 def numbers_of_branches(numbers: NDArray[np.int64], branches: int) -> Iterator[NDArray[np.int64]]:

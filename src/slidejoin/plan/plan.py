@@ -171,6 +171,8 @@ class Plan:
         Which limit of planning was met, in words; None if none was.
     tuning : Tuning
         Measured thresholds, those of the time of planning.
+    loose : frozenset of int
+        Numbers of the terms whose ranges are too wide: their candidates are always rechecked.
     """
 
     config: JoinSpec
@@ -182,6 +184,11 @@ class Plan:
     rule: DeferredRule | None = None
     limit: str | None = None
     tuning: Tuning = field(default_factory=tuning, compare=False)
+    loose: frozenset[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        each = (self.counted(number, branch.loose) for number, branch in enumerate(self.branches))
+        object.__setattr__(self, "loose", frozenset().union(*each))
 
     @property
     def is_union(self) -> bool:
@@ -236,6 +243,8 @@ class Plan:
 
     def counted(self, number: int, terms: Collection[int]) -> frozenset[int]:
         """Return the numbers of terms of one branch, as they are counted through all branches."""
+        if number == 0:
+            return frozenset(terms)
         first = self._firsts[number]
         return frozenset(first + term for term in terms)
 
@@ -248,16 +257,9 @@ class Plan:
         first, end = self._firsts[number : number + 2]
         return [term - first for term in terms if first <= term < end]
 
-    @property
-    def loose(self) -> frozenset[int]:
-        """Numbers of the terms whose ranges are too wide: their candidates are always rechecked."""
-        if not self.is_union:
-            return self.branches[0].loose
-        return frozenset().union(*(self.counted(number, branch.loose) for number, branch in enumerate(self.branches)))
-
     def filter(self, inexact: Collection[int]) -> BoundFilter | None:
         """Return what is left to check on candidate pairs, given the terms that are not exact; None if nothing is."""
-        if not self.is_union:
+        if len(self.branches) == 1:
             return self.bound.filter(inexact)
         whole = set(self.bound.conjuncts)
         wanted: set[Expr] = set()

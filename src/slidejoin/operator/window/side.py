@@ -73,12 +73,15 @@ def branch_keys(branch: Branch, side: Side, table: pa.Table) -> TermKeys:
     """Compute the keys of a side's rows for one branch; its terms are counted from 0."""
     columns = by_name(table)
     passing = branch.bound.prefilter(side, columns)
-    keys = [term.key(side, columns) for term in branch.terms]
-    for key in keys:
+    values, inexact = [], set()
+    for number, term in zip(branch.numbers, branch.terms, strict=True):
+        key = term.key(side, columns)
         if key.valid is not None:
             passing = key.valid if passing is None else passing & key.valid
-    inexact = frozenset(number for number, key in zip(branch.numbers, keys, strict=True) if not key.exact)
-    return TermKeys(tuple(key.values for key in keys), passing, inexact, table.num_rows)
+        if not key.exact:
+            inexact.add(number)
+        values.append(key.values)
+    return TermKeys(tuple(values), passing, frozenset(inexact), table.num_rows)
 
 
 class SideWindow:
