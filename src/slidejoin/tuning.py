@@ -154,6 +154,18 @@ class Tuning:
     directory_spread: int = 16
     """A ring of chunks may be so many times longer than these."""
 
+    # -- on Spark ------------------------------------------------------------------------------------------------------
+
+    frame_rows: int = 1 << 18
+    """Rows passed between Python and Java at once."""
+    frame_bytes: int = 32 << 20
+    """Bytes passed between Python and Java at once: more gains nothing, and costs memory on both ends of the pipe."""
+    packed_bytes: int = 64 << 20
+    """A task with more input than this writes several blocks for each bucket: a static table may be one partition."""
+    segment_column_bytes: int = (1 << 31) - 1
+    """Bytes of one column of strings, binary or nested values in one segment at most: the offsets of Arrow have 32
+    bits."""
+
     # -- texts ---------------------------------------------------------------------------------------------------------
 
     text_room: int = 1 << 9

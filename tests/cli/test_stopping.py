@@ -91,10 +91,9 @@ class Compiling:
         return self.looks < self.last
 
 
-def test_compiling_is_waited_for_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch, capsys):
-    monkeypatch.setattr(running, "POLL_SECONDS", 0.001)
+def test_compiling_is_waited_for_and_can_be_stopped(capsys):
     whole = Compiling(50)
-    running._compiled(whole, PlainReporter(), Event())
+    running._compiled(whole, PlainReporter(), Event(), every=0.001)
     assert whole.looks >= 50
     assert ": 50 of 50, " in capsys.readouterr().out
     stop = Event()

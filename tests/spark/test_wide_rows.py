@@ -10,11 +10,13 @@ import pytest
 import slidejoin as sj
 from slidejoin.errors import MemoryLimitError
 from slidejoin.rows.widths import TABLE, TableLimit
-from slidejoin.spark.bucket import counts, limits
+from slidejoin.spark.bucket import counts
 from slidejoin.spark.bucket import join_bucket as operator
-from slidejoin.spark.route import copies, pack, sequencing
-from slidejoin.spark.route.pack import CODES, FLUSH
-from slidejoin.spark.state.blocks import BLOCK, FRAME
+from slidejoin.spark.route import pack
+from slidejoin.spark.route.pack import CODES
+from slidejoin.spark.state.blocks import block_limit, frame_limit
+from slidejoin.tuning import tuning
+from tests.narrow import tune
 from tests.spark import stores
 from tests.spark.feeds import SECOND, Row, table_of
 from tests.spark.stores import Query, wire
@@ -72,10 +74,7 @@ def results(folder: Path, case: dict[str, Any]) -> list[str]:
 def test_small_blocks_and_frames_change_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     expected = results(tmp_path / "large", case)
-    for module in (counts, operator, sequencing):
-        monkeypatch.setattr(module, "FRAME", SMALL)
-    monkeypatch.setattr(copies, "BLOCK", TableLimit(1 << 62, SMALL.nbytes))
-    monkeypatch.setattr(pack, "FLUSH", TableLimit(1 << 62, 3 * SMALL.nbytes))
+    tune(monkeypatch, frame_rows=SMALL.rows, frame_bytes=SMALL.nbytes, packed_bytes=3 * SMALL.nbytes)
     blocks: list[int] = []
     frames: list[int] = []
     packs, joins, sums = pack.pack, operator.join_bucket, counts.sum_counts
@@ -124,18 +123,18 @@ def test_wide_rows_are_packed_in_blocks_of_a_bounded_size(tmp_path: Path) -> Non
         if found.num_rows == 1
     ]
     assert sum(made) > 3 * 80_000_000
-    assert max(made) <= BLOCK.nbytes + 10_000
+    assert max(made) <= block_limit().nbytes + 10_000
     assert len(made) == 9
 
 
 def test_limits_of_what_passes_at_once() -> None:
-    assert FRAME.nbytes == BLOCK.nbytes < FLUSH.nbytes <= TABLE.nbytes
-    assert FRAME.rows < TABLE.rows
+    assert frame_limit().nbytes == block_limit().nbytes < tuning().packed_bytes <= TABLE.nbytes
+    assert frame_limit().rows < TABLE.rows
 
 
 def test_a_column_that_no_segment_can_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(wire(tmp_path, "l.x = r.x", TIMED, "hash", partitions=1))
-    monkeypatch.setattr(limits, "LARGEST_COLUMN", 10_000)
+    tune(monkeypatch, segment_column_bytes=10_000)
     message = (
         r"bucket \d of 1: this micro-batch brings \d+\.\d KiB of column 'name' of the left side, and a segment of the "
         r"state holds 9\.8 KiB of a column\. Nothing is lost: .*maxFilesPerTrigger"
@@ -143,7 +142,7 @@ def test_a_column_that_no_segment_can_hold_is_refused(tmp_path: Path, monkeypatc
     with pytest.raises(MemoryLimitError, match=message):
         query.micro_batch(batches()[0])
     assert query.rows == []
-    monkeypatch.setattr(limits, "LARGEST_COLUMN", 200_000)
+    tune(monkeypatch, segment_column_bytes=200_000)
     for batch in batches():
         query.micro_batch(batch)
     assert query.rows

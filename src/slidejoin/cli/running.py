@@ -130,11 +130,11 @@ def _compiling(session: Session) -> Iterator[Compiling | None]:
         yield compiling
 
 
-def _compiled(compiling: Compiling, reporter: Reporter, stop: Event) -> None:
-    """Wait for the kernels, and say how far they are and how long the rest takes at the speed so far."""
+def _compiled(compiling: Compiling, reporter: Reporter, stop: Event, every: float = POLL_SECONDS) -> None:
+    """Wait for the kernels, and say, `every` so many seconds, how far they are and how long the rest takes."""
     while compiling.runs():
         reporter.compiling(compiling.done(), compiling.total)
-        if stop.wait(POLL_SECONDS):
+        if stop.wait(every):
             raise Stopped
     done = compiling.done()
     reporter.compiling(done, compiling.total)

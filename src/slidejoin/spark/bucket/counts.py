@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slidejoin.rows.gather import taken
 from slidejoin.spark.bucket.results import result_rows
-from slidejoin.spark.state.blocks import FRAME
+from slidejoin.spark.state.blocks import frame_limit
 
 if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
@@ -66,7 +66,7 @@ def sum_counts(blocks: pa.Table) -> pa.Table:
     lines = [table.drop_columns(["row", "at_home"]) for table in tables]
     place = lines[0].column_names.index("match_count")
     parts, start = [], 0
-    for part in taken(lines, home, FRAME):
+    for part in taken(lines, home, frame_limit()):
         stop = start + part.num_rows
         parts.append(part.set_column(place, "match_count", pa.array(sums[start:stop])).combine_chunks())
         start = stop

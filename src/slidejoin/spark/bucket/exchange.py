@@ -18,7 +18,7 @@ import pyarrow as pa
 from slidejoin.predicate.truth.hashes import mix
 from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.job.join_spec import BATCH, MATCH_TIME, ROW_ID
-from slidejoin.spark.state.blocks import FRAME, canonical, to_block
+from slidejoin.spark.state.blocks import canonical, frame_limit, to_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def result_schema(spec: SparkJoinSpec) -> pa.Schema:
 def divided(spec: SparkJoinSpec, kind: int, rows: pa.Table, schema: pa.Schema) -> Iterator[pd.DataFrame]:
     """Yield rows as blocks, each for the home of their ids."""
     count = len(spec.buckets)
-    for part in FRAME.cut(rows) if rows.num_rows else ():
+    for part in frame_limit().cut(rows) if rows.num_rows else ():
         numbers = np.asarray(part.column(ROW_ID)) ^ mix(np.asarray(part.column(BATCH)).astype(np.int64))
         homes = bucket_of(mix(numbers), count)
         order: pa.Array[Any] = pa.array(np.argsort(homes, kind="stable"))

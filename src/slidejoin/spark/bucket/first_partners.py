@@ -24,7 +24,7 @@ from slidejoin.spark.bucket.exchange import IDS, among, divided, frame_of, resul
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.results import to_frame
 from slidejoin.spark.job.join_spec import BATCH, MATCH_TIME, plan_of
-from slidejoin.spark.state.blocks import FRAME, open_block
+from slidejoin.spark.state.blocks import frame_limit, open_block
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segments import oldest_in_role, scope_of
 from slidejoin.spark.state.tiers import group_to_merge
@@ -75,7 +75,7 @@ def first_frames(spec: SparkJoinSpec, rows: pa.Table) -> Iterator[pd.DataFrame]:
     if spec.once:
         yield from divided(spec, FOUND, rows, _sent(spec))
     else:
-        yield from (to_frame(spec, part) for part in FRAME.cut(rows))
+        yield from (to_frame(spec, part) for part in frame_limit().cut(rows))
 
 
 def output_once(
@@ -97,7 +97,7 @@ def output_once(
     room = Room(spec, home)
     rows, oldest = _received(spec, room.counted(frames))
     if batch is None:
-        yield from (to_frame(spec, part) for part in FRAME.cut(rows.drop_columns(KEPT.names)))
+        yield from (to_frame(spec, part) for part in frame_limit().cut(rows.drop_columns(KEPT.names)))
         return
     state = BucketState(variables, home, batch, (OUTPUT_IDS,))
     manifest = state.manifest(spec.described())
@@ -107,7 +107,7 @@ def output_once(
         again = np.zeros(older.size, np.bool_)
         again[older] = _known(state, manifest, rows.filter(pa.array(older)))
         rows = rows.filter(pa.array(~again))
-    yield from (to_frame(spec, part) for part in FRAME.cut(rows.drop_columns(KEPT.names)))
+    yield from (to_frame(spec, part) for part in frame_limit().cut(rows.drop_columns(KEPT.names)))
     _keep(state, manifest, rows.select(KEPT.names), oldest)
     state.update(manifest)
 

@@ -40,7 +40,7 @@ from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import JUDGED_ONLY, LATE_HOME, LATE_SIDE, MATCH_TIME, NO_LATE_HOME, plan_of
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.metrics.figures import Figures
-from slidejoin.spark.state.blocks import FRAME
+from slidejoin.spark.state.blocks import frame_limit
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segment_cache import SegmentCache
 from slidejoin.spark.state.segments import (
@@ -221,7 +221,7 @@ def _state(
 
 
 def _operator(plan: Plan, chosen: IndexTerms) -> JoinOperator:
-    return JoinOperator(plan, merge=False, limit=FRAME, sealed=chosen, on_request=plan.rule is not None)
+    return JoinOperator(plan, merge=False, limit=frame_limit(), sealed=chosen, on_request=plan.rule is not None)
 
 
 def _loaded(window: BucketWindow, figures: Figures) -> tuple[JoinOperator, dict[Side, list[Segment]], dict[Side, int]]:
@@ -356,7 +356,7 @@ class LateOutput:
                 late |= ~valid
             if late.any():
                 rows = self._result(side, table.filter(pa.array(late)))
-                yield from (to_frame(self._spec, part) for part in FRAME.cut(rows))
+                yield from (to_frame(self._spec, part) for part in frame_limit().cut(rows))
 
     def _result(self, side: Side, rows: pa.Table) -> pa.Table:
         """Return rows of a side with the columns of the result, the other side's NULL."""

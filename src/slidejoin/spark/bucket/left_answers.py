@@ -44,7 +44,7 @@ from slidejoin.spark.bucket.exchange import IDS, divided, groups_of
 from slidejoin.spark.bucket.results import result_rows, to_frame
 from slidejoin.spark.bucket.unmatched_rows import due_in
 from slidejoin.spark.job.join_spec import AT_HOME, OVER, plan_of
-from slidejoin.spark.state.blocks import FRAME, open_block
+from slidejoin.spark.state.blocks import frame_limit, open_block
 from slidejoin.spark.state.records import WHAT_TO_DO
 from slidejoin.spark.state.segments import oldest_of, over_of, scope_of
 
@@ -208,7 +208,7 @@ def answered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
     else:
         assert rule is not None  # noqa: S101 - these joins have one
         answers = _nearest(spec, rule, tables[0])
-    for part in FRAME.cut(result_rows(spec, answers)):
+    for part in frame_limit().cut(result_rows(spec, answers)):
         yield from part.combine_chunks().to_batches()
 
 

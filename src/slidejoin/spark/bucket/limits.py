@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from slidejoin.errors import MemoryLimitError
 from slidejoin.rows.widths import varies
 from slidejoin.spark.job.checks import SparkJoinError
+from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,9 +29,6 @@ __all__ = ["BUCKET_BYTES", "Room", "parse_bytes"]
 Named = TypeVar("Named", bound=str)
 
 BUCKET_BYTES = "spark.slidejoin.bucketBytes"
-
-LARGEST_COLUMN = (1 << 31) - 1
-"""Bytes of one column of strings, binary or nested values in one segment: the offsets of Arrow have 32 bits."""
 
 POWERS = "bkmgtp"
 UNIT = 1024
@@ -135,14 +133,15 @@ class Room:
         MemoryLimitError
             If one does not; nothing has been joined or written then.
         """
+        most = tuning().segment_column_bytes
         for stream, schema in stored.items():
             for field in schema:
                 size = rows[stream].column(field.name).nbytes if varies(field.type) else 0
-                if size > LARGEST_COLUMN:
+                if size > most:
                     msg = (
                         f"bucket {self._bucket} of {self._buckets}: this micro-batch brings {shown(size)} of column "
                         f"{field.name!r} of the {stream} side, and a segment of the state holds "
-                        f"{shown(LARGEST_COLUMN)} of a column. Nothing is lost: start the query again on its "
+                        f"{shown(most)} of a column. Nothing is lost: start the query again on its "
                         "checkpoint and read less at once (maxFilesPerTrigger); or on a new checkpoint with more "
                         "partitions="
                     )

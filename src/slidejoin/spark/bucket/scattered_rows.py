@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.exchange import IDS, among, block_of, divided, frame_of, result_schema
-from slidejoin.spark.state.blocks import FRAME, open_block
+from slidejoin.spark.state.blocks import frame_limit, open_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,5 +86,5 @@ def gathered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator
         rows = pa.Table.from_batches(alone[side], schema=with_ids)
         ids = pa.Table.from_batches(matched[side], schema=IDS)
         without = rows.filter(pa.array(~among(rows, ids))) if ids.num_rows else rows
-        for part in FRAME.cut(without.select(schema.names)):
+        for part in frame_limit().cut(without.select(schema.names)):
             yield from part.combine_chunks().to_batches()

@@ -27,7 +27,7 @@ from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import TICKS_A_MILLISECOND
 from slidejoin.spark.job.streams_spec import streams_plan_of
 from slidejoin.spark.job.workers import default_folder
-from slidejoin.spark.state.blocks import FRAME, open_block
+from slidejoin.spark.state.blocks import frame_limit, open_block
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.records import WHAT_TO_DO
 from slidejoin.spark.state.segment_cache import SegmentCache
@@ -154,7 +154,7 @@ def _in_time(
 
 
 def _operator(plan: MultiPlan) -> MultiOperator:
-    return MultiOperator(plan, limit=FRAME)
+    return MultiOperator(plan, limit=frame_limit())
 
 
 def _prepared(spec: StreamsSpec, operator: MultiOperator, rows: Sequence[pa.Table], watermark: int | None) -> MultiPush:

@@ -20,7 +20,7 @@ from slidejoin.spark.bucket.micro_batch import marks_of
 from slidejoin.spark.bucket.results import rows_with_time, to_frame
 from slidejoin.spark.bucket.scattered_rows import known_frames
 from slidejoin.spark.job.join_spec import AT_HOME, ROLES, TICKS_A_MILLISECOND
-from slidejoin.spark.state.blocks import FRAME
+from slidejoin.spark.state.blocks import frame_limit
 from slidejoin.spark.state.segments import oldest_in_role, roles_of, scope_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def unmatched_frames(
             elsewhere = payload.select(IDS.names).filter(pa.array(known))
             yield from known_frames(spec, role, result, alone, elsewhere)
             continue
-        for part in FRAME.cut(result):
+        for part in frame_limit().cut(result):
             yield to_frame(spec, part)
 
 

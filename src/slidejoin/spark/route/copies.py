@@ -37,7 +37,7 @@ from slidejoin.spark.job.join_spec import (
 from slidejoin.spark.job.strategies import cell_width
 from slidejoin.spark.route.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
 from slidejoin.spark.route.routing import equal_keys, route
-from slidejoin.spark.state.blocks import BLOCK
+from slidejoin.spark.state.blocks import block_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +144,7 @@ class Placed:
         """Yield the copies block by block: the bucket's number, the rows' places, and them with the packed schema."""
         widths = widths_of(self._table).at(self._rows)
         hidden = Widths(widths.rows, sum(values.itemsize for values in self._hidden.values()))
-        for first, last in pairwise([0, *BLOCK.stops(widths.joined(hidden))]):
+        for first, last in pairwise([0, *block_limit().stops(widths.joined(hidden))]):
             copies, buckets = self._copies(first, last), self._buckets[first:last]
             for start, stop in pairwise([0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), last - first]):
                 rows = self._rows[first + start : first + stop]

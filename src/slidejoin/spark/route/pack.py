@@ -21,7 +21,8 @@ from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.job.streams_spec import routing_terms, streams_plan_of
 from slidejoin.spark.route.copies import Placed
 from slidejoin.spark.route.routing import row_hash
-from slidejoin.spark.state.blocks import BLOCK, canonical, to_block, to_value
+from slidejoin.spark.state.blocks import block_limit, canonical, to_block, to_value
+from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,6 @@ NOTHING = -1
 NUMBER = np.dtype("<i4")
 """Number of a row within its task or its micro-batch; earlier totals are sent once."""
 
-FLUSH = TableLimit(rows=1 << 62, nbytes=64 << 20)
-"""A task with more input than this writes several blocks for each bucket: a static table may be one partition."""
-
 
 def pack(spec: SparkJoinSpec, side: Side, batches: Iterator[pa.RecordBatch], task: int = 0) -> Iterator[pa.RecordBatch]:
     """Turn a task's rows of one side into blocks, and call every bucket, or the sequencer, which then calls them.
@@ -77,10 +75,11 @@ def _tables(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[tu
     """Yield a task's rows in tables that are packed at once, each after the number of rows before it."""
     held: list[pa.Table] = []
     first = size = 0
+    limit = TableLimit(1 << 62, tuning().packed_bytes)
     for batch in batches:
-        for table in FLUSH.cut(canonical(batch, schema)):
+        for table in limit.cut(canonical(batch, schema)):
             coming = bytes_of(table)
-            if held and size + coming > FLUSH.nbytes:
+            if held and size + coming > limit.nbytes:
                 yield first, pa.concat_tables(held).combine_chunks()
                 first += sum(one.num_rows for one in held)
                 held, size = [], 0
@@ -144,7 +143,7 @@ def _stream_blocks(spec: StreamsSpec, stream: int, table: pa.Table, of: tuple[in
     rows, buckets = places_of(spec, stream, table)
     order = np.argsort(buckets, kind="stable")  # rows of a bucket stay in their order
     rows, buckets = rows[order], buckets[order]
-    for first, last in pairwise([0, *BLOCK.stops(widths_of(table).at(rows))]):
+    for first, last in pairwise([0, *block_limit().stops(widths_of(table).at(rows))]):
         ends = [0, *(np.flatnonzero(np.diff(buckets[first:last])) + 1).tolist(), last - first]
         for start, stop in pairwise(first + end for end in ends):
             if start < stop:

@@ -26,7 +26,7 @@ from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.sides import SIDES, other
 from slidejoin.spark.route.pack import CODES, NOTHING, NUMBER, ORDERS
-from slidejoin.spark.state.blocks import FRAME, open_block
+from slidejoin.spark.state.blocks import frame_limit, open_block
 from slidejoin.spark.state.bucket_state import check_join, digest
 from slidejoin.spark.state.records import crc_of, from_record, to_record
 from slidejoin.stored import MOST_ROWS, StoredValue
@@ -185,7 +185,7 @@ def sequence(
                 numbers = np.stack([column[at] for column in numbered[side]]).astype(NUMBER)
                 lines.append((bucket, CODES[side], numbers.tobytes(), block))
                 size += len(block)
-                if size >= FRAME.nbytes:
+                if size >= frame_limit().nbytes:
                     yield _frame(lines)
                     lines, size = [], 0
     if lines:
