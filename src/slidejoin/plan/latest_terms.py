@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyarrow import types as pat
 
 from slidejoin.plan.deferred import NearestRule
-from slidejoin.plan.window_term import TimeScope, WindowTerm
+from slidejoin.plan.window_term import TimeScope
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
 
@@ -47,16 +47,16 @@ class LatestTerms(NamedTuple):
         The one in whose order right values are: that they are not above the left one, and perhaps not far below it.
     equal : tuple of RangeTerm
         The equalities; none if all rows have one key.
-    scopes : tuple of WindowTerm
+    scopes : tuple of TimeScope
         The time scope, if there is one; its event times are the values then.
     """
 
     near: RangeTerm
     equal: tuple[RangeTerm, ...]
-    scopes: tuple[WindowTerm, ...]
+    scopes: tuple[TimeScope, ...]
 
     @property
-    def value(self) -> RangeTerm | WindowTerm:
+    def value(self) -> RangeTerm | TimeScope:
         """The term whose keys the right values are: the scope's, if there is one."""
         return self.scopes[0] if self.scopes else self.near
 
@@ -78,7 +78,7 @@ class LatestTerms(NamedTuple):
         whole = all(key.space == "exact" and not key.bias and len(key.parts) == 1 for key in rule.split.pair)
         near, equal, scopes = None, [], []
         for term in plan.terms:
-            if isinstance(term, WindowTerm) and _of_values(term, rule, *kinds):
+            if isinstance(term, TimeScope) and _of_values(term, rule, *kinds):
                 scopes.append(term)
             elif isinstance(term, RangeTerm) and rule.orders(term) and term.pair == rule.split.pair:
                 near = term
@@ -119,9 +119,8 @@ def _plain(term: RangeTerm) -> bool:
     return term.exact and term.pieces == 1
 
 
-def _of_values(term: WindowTerm, rule: NearestRule, *kinds: pa.DataType) -> bool:
+def _of_values(scope: TimeScope, rule: NearestRule, *kinds: pa.DataType) -> bool:
     """Tell whether the event times of a time scope are the values that are compared, as they are."""
-    scope = term.scope
-    if not isinstance(scope, TimeScope) or any(scope.window.on(side) != name for side, (name,) in rule.columns.items()):
+    if any(scope.window.on(side) != name for side, (name,) in rule.columns.items()):
         return False
     return all(pat.is_integer(kind) or pat.is_timestamp(kind) for kind in kinds)

@@ -7,8 +7,9 @@ sees only a part of the streams and rows carry their numbers, as in a bucket on 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from slidejoin.sides import other
 from slidejoin.spec.window import EVERYTHING, CountWindow, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,13 +36,14 @@ __all__ = [
     "Scope",
     "TermScope",
     "TimeScope",
-    "WindowTerm",
     "bind_scope",
+    "common_scale",
     "displacing",
+    "event_time_type",
     "family_of",
     "first_seen",
     "saturating_add",
-    "scale_of",
+    "ticks_of",
 ]
 
 LARGEST = int(np.iinfo(np.int64).max)
@@ -80,6 +82,45 @@ def scale_of(kind: pa.DataType) -> int:
     return UNIT_SCALE[kind.unit] if pa.types.is_timestamp(kind) else 0
 
 
+def event_time_type(schema: pa.Schema, name: str, whose: str) -> pa.DataType:
+    """Return the type of an event-time column; `whose` it is, in words.
+
+    Raises
+    ------
+    PredicateError
+        For a column that is missing or is no event time.
+    """
+    if name not in schema.names:
+        msg = f"{whose} has no event-time column {name!r}; its columns are {', '.join(schema.names)}."
+        raise PredicateError(msg + nearest(name, schema.names))
+    kind: pa.DataType = schema.field(name).type
+    if family_of(kind) is None:
+        msg = f"event-time column {name!r} of {whose} is {kind}; use an integer, timestamp or date column"
+        raise PredicateError(msg)
+    return kind
+
+
+def common_scale(kinds: Sequence[pa.DataType]) -> int | None:
+    """Return s of the ticks of all of these types, which compare; None for integers."""
+    return None if family_of(kinds[0]) == "integer" else max(map(scale_of, kinds))
+
+
+def ticks_of(length: Length, scale: int | None, column: str) -> int:
+    """Return a length or lateness in ticks; `column` and its type in words.
+
+    Raises
+    ------
+    PredicateError
+        For a time where the column has integers, or the other way round.
+    """
+    whole = scale is None
+    if isinstance(length, Span) == whole and length not in (0, Span(0)):
+        kind = "an integer" if whole else "a timedelta or text such as '10 minutes'"
+        msg = f"event-time {column}, so lengths and lateness are {kind}; got {length!s}"
+        raise PredicateError(msg)
+    return min(length.ticks(scale or 0) if isinstance(length, Span) else length, FARTHEST)
+
+
 @dataclass(frozen=True, slots=True)
 class OrdinalScope:
     """A count window over whole streams: the operator's own ordinals say which rows a probe sees, and which expire.
@@ -102,9 +143,8 @@ class OrdinalScope:
         return self.window
 
     @property
-    def term(self) -> WindowTerm | None:
+    def term(self) -> None:
         """The scope as a term: there is none, as ordinals need no comparison of columns."""
-        return None
 
     @property
     def probing(self) -> tuple[str, ...]:
@@ -136,7 +176,34 @@ class OrdinalScope:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeScope:
+class ColumnScope(ABC):
+    """A scope that columns of the rows decide: it is a range term, too, of the ticks that are its keys."""
+
+    exact: ClassVar[bool] = True
+    counted: ClassVar[CountWindow | None] = None
+    """Rows expire by what they carry, not by how many have come here."""
+
+    @property
+    def term(self) -> Self:
+        """The scope as a term."""
+        return self
+
+    @abstractmethod
+    def ticks(self, side: Side, columns: Mapping[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Return what decides, (n,) int64, and for which rows it is not NULL (None: all)."""
+
+    def times(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64] | None:
+        """Return by which (n,) int64 rows expire."""
+        return self.ticks(side, columns)[0]
+
+    def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:
+        """Return the keys of stored rows, (n,) int64."""
+        ticks, valid = self.ticks(side, columns)
+        return Keys(ticks, valid, exact=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScope(ColumnScope):
     """Lengths and lateness of a time window in ticks: of ``10**-scale`` seconds, or of the integer columns."""
 
     window: TimeWindow
@@ -154,51 +221,17 @@ class TimeScope:
         PredicateError
             For a column that is missing or is no event time, sides that do not compare, or lengths of the other kind.
         """
-        types: dict[str, pa.DataType] = {}
-        for side, schema in (("left", left), ("right", right)):
-            name = window.on(side)  # type: ignore[arg-type]
-            if name not in schema.names:
-                msg = f"the {side} side has no event-time column {name!r}; its columns are {', '.join(schema.names)}."
-                raise PredicateError(msg + nearest(name, schema.names))
-            types[side] = schema.field(name).type
-            if family_of(types[side]) is None:
-                msg = (
-                    f"event-time column {name!r} of the {side} side is {types[side]}; "
-                    "use an integer, timestamp or date column"
-                )
-                raise PredicateError(msg)
-        families = family_of(types["left"]), family_of(types["right"])
-        if families[0] != families[1]:
-            msg = (
-                f"the event times of the two sides are not comparable: {types['left']} and {types['right']}; "
-                "cast one of them"
-            )
+        sides = (("the left side", left, window.left_on), ("the right side", right, window.right_on))
+        kinds = [event_time_type(schema, name, whose) for whose, schema, name in sides]
+        if family_of(kinds[0]) != family_of(kinds[1]):
+            msg = f"the event times of the two sides are not comparable: {kinds[0]} and {kinds[1]}; cast one of them"
             raise PredicateError(msg)
-        whole = families[0] == "integer"
-        scale = None if whole else max(scale_of(types["left"]), scale_of(types["right"]))
-        lengths: tuple[Length, ...] = (window.left, window.right, window.lateness)
-        for length in lengths:
-            if isinstance(length, Span) == whole and length not in (0, Span(0)):
-                kind = "an integer" if whole else "a timedelta or text such as '10 minutes'"
-                msg = (
-                    f"event-time column {window.left_on!r} is {types['left']}, so lengths and lateness are {kind}; "
-                    f"got {length!s}"
-                )
-                raise PredicateError(msg)
-        stay_left, stay_right, lateness = (
-            min(x.ticks(scale or 0) if isinstance(x, Span) else x, FARTHEST) for x in lengths
+        scale = common_scale(kinds)
+        lengths = (window.left, window.right, window.lateness)
+        left_length, right_length, lateness = (
+            ticks_of(length, scale, f"column {window.left_on!r} is {kinds[0]}") for length in lengths
         )
-        return TimeScope(window, stay_left, stay_right, lateness, scale)
-
-    @property
-    def counted(self) -> CountWindow | None:
-        """None: rows expire by their times."""
-        return None
-
-    @property
-    def term(self) -> WindowTerm | None:
-        """The scope as a term: a band of event times."""
-        return WindowTerm(self)
+        return TimeScope(window, left_length, right_length, lateness, scale)
 
     @property
     def probing(self) -> tuple[str, ...]:
@@ -239,10 +272,6 @@ class TimeScope:
         """Return that a probe sees all stored rows, as far as their number goes."""
         return self.window.view(stored)
 
-    def times(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64] | None:
-        """Return by which (n,) int64 ticks rows expire."""
-        return self.ticks(side, columns)[0]
-
     def ranks(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64]:
         """Return by which (n,) int64 the rows of both sides have one order: their event times."""
         return self.ticks(side, columns)[0]
@@ -251,7 +280,7 @@ class TimeScope:
         """Return up to which watermark rows with these event times stay, (n,) int64."""
         return saturating_add(ticks, self.length(side))
 
-    def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
         """Return the event times in scope: up to the probe's own length after it, the other's before it."""
         ticks, valid = self.ticks(probe_side, columns)
         lo = saturating_add(ticks, -self.length(other(probe_side)))
@@ -334,7 +363,7 @@ def displacing(window: CountWindow, side: Side, ordinals: NDArray[np.int64]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class CountScope:
+class CountScope(ColumnScope):
     """A count window over rows that carry their numbers: the operator may see only a part of both streams.
 
     Attributes
@@ -349,16 +378,6 @@ class CountScope:
     ordinal: str
     seen: str
     lateness: int = 0
-
-    @property
-    def counted(self) -> CountWindow | None:
-        """None: rows expire by the numbers that they carry, among those of all buckets."""
-        return None
-
-    @property
-    def term(self) -> WindowTerm | None:
-        """The scope as a term: the ordinals that a probe of either side sees."""
-        return WindowTerm(self)
 
     @property
     def probing(self) -> tuple[str, ...]:
@@ -413,11 +432,7 @@ class CountScope:
         """Return that a probe sees all stored rows: those of other buckets count as well, which a term looks at."""
         return EVERYTHING, 1
 
-    def times(self, side: Side, columns: Mapping[str, Any]) -> NDArray[np.int64] | None:
-        """Return by which (n,) int64 ordinals rows expire."""
-        return self.ticks(side, columns)[0]
-
-    def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
         """Return the ordinals of the other side's rows that each probe sees."""
         seen = _numbers(columns[self.seen])
         return Ranges(first_seen(self.window, other(probe_side), seen)[None, :], (seen - 1)[None, :], exact=True)
@@ -450,30 +465,3 @@ def bind_scope(window: Window, left: pa.Schema, right: pa.Schema, numbers: tuple
     if isinstance(window, CountWindow):
         return OrdinalScope(window) if numbers is None else CountScope(window, *numbers)
     return TimeScope.bind(window, left, right)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowTerm:
-    """The scope as a range term: a band of event times, or the ordinals that a probe of either side sees."""
-
-    scope: TermScope
-    exact: bool = True
-
-    @property
-    def shape(self) -> str:
-        """How narrow its ranges are, by kind."""
-        return self.scope.shape
-
-    @property
-    def label(self) -> str:
-        """The term in words, for `explain`."""
-        return self.scope.label
-
-    def key(self, side: Side, columns: Mapping[str, Any]) -> Keys:
-        """Return the event times, or ordinals, of stored rows as keys (n,) int64."""
-        ticks, valid = self.scope.ticks(side, columns)
-        return Keys(ticks, valid, exact=True)
-
-    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
-        """Return the keys in scope for each probe."""
-        return self.scope.reach(probe_side, columns)

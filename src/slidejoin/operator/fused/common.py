@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from slidejoin.operator.output import Candidates
     from slidejoin.operator.parts import JoinParts
     from slidejoin.operator.push import PushBatch
-    from slidejoin.plan.plan import Plan, Term
+    from slidejoin.plan.branch import Term
+    from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.terms import ShiftedColumn
     from slidejoin.sides import Side
 

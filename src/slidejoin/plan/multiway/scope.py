@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.errors import PredicateError, nearest
-from slidejoin.plan.window_term import FARTHEST, TimeScope, family_of, saturating_add, scale_of
+from slidejoin.errors import PredicateError
+from slidejoin.plan.window_term import TimeScope, common_scale, event_time_type, family_of, saturating_add, ticks_of
 from slidejoin.predicate.ranges.ranges import Ranges
-from slidejoin.spec.window import Span, TimeWindow
+from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,10 +40,10 @@ class StepScope(TimeScope):
         """Return the columns that tell whether that side's rows are in scope."""
         return (NEWEST, UNTIL) if side == "left" else (self.window.right_on,)
 
-    def reach(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
+    def ranges(self, probe_side: Side, columns: Mapping[str, Any]) -> Ranges:
         """Return the event times in scope of each wide row; only these probe."""
         if probe_side != "left":
-            return TimeScope.reach(self, probe_side, columns)
+            return TimeScope.ranges(self, probe_side, columns)
         low = saturating_add(np.asarray(columns[NEWEST]), -self.right_length)
         return Ranges(low[None, :], np.asarray(columns[UNTIL])[None, :], exact=True)
 
@@ -59,36 +59,15 @@ def stream_scopes(spec: MultiSpec, schemas: Sequence[pa.Schema]) -> tuple[StepSc
     windows = [window for window in spec.windows if isinstance(window, TimeWindow)]
     if not windows:
         return ()
-    kinds: dict[str, pa.DataType] = {}
-    for stream, window, schema in zip(spec.streams, windows, schemas, strict=True):
-        name = window.right_on
-        if name not in schema.names:
-            msg = f"stream {stream!r} has no event-time column {name!r}; its columns are {', '.join(schema.names)}."
-            raise PredicateError(msg + nearest(name, schema.names))
-        kinds[stream] = schema.field(name).type
-        if family_of(kinds[stream]) is None:
-            msg = (
-                f"event-time column {name!r} of stream {stream!r} is {kinds[stream]}; use an integer, timestamp or "
-                "date column"
-            )
-            raise PredicateError(msg)
-    if len({family_of(kind) for kind in kinds.values()}) > 1:
-        shown = ", ".join(f"{stream} {kind}" for stream, kind in kinds.items())
+    named = list(zip(spec.streams, windows, schemas, strict=True))
+    kinds = [event_time_type(schema, window.right_on, f"stream {stream!r}") for stream, window, schema in named]
+    if len(set(map(family_of, kinds))) > 1:
+        shown = ", ".join(f"{stream} {kind}" for stream, kind in zip(spec.streams, kinds, strict=True))
         msg = f"the event times of the streams are not comparable: {shown}; cast some of them"
         raise PredicateError(msg)
-    whole = family_of(kinds[spec.streams[0]]) == "integer"
-    scale = None if whole else max(map(scale_of, kinds.values()))
-    scopes = []
-    for stream, window in zip(spec.streams, windows, strict=True):
-        ticks = []
-        for length in (window.right, window.lateness):
-            if isinstance(length, Span) == whole and length not in (0, Span(0)):
-                kind = "an integer" if whole else "a timedelta or text such as '10 minutes'"
-                msg = (
-                    f"event-time column {window.right_on!r} of stream {stream!r} is {kinds[stream]}, so lengths and "
-                    f"lateness are {kind}; got {length!s}"
-                )
-                raise PredicateError(msg)
-            ticks.append(min(length.ticks(scale or 0) if isinstance(length, Span) else length, FARTHEST))
-        scopes.append(StepScope(window, ticks[0], ticks[0], ticks[1], scale))
+    scale, scopes = common_scale(kinds), []
+    for (stream, window, _), kind in zip(named, kinds, strict=True):
+        column = f"column {window.right_on!r} of stream {stream!r} is {kind}"
+        length, lateness = (ticks_of(one, scale, column) for one in (window.right, window.lateness))
+        scopes.append(StepScope(window, length, length, lateness, scale))
     return tuple(scopes)
