@@ -27,6 +27,7 @@ import slidejoin.index.sorted_runs.kernels.matching
 import slidejoin.index.sorted_runs.kernels.merging
 import slidejoin.index.sorted_runs.kernels.nearest
 import slidejoin.index.sorted_runs.kernels.ordered_counts
+import slidejoin.index.sorted_runs.kernels.probe_order
 import slidejoin.index.sorted_runs.kernels.reach
 import slidejoin.index.sorted_runs.kernels.reducing
 import slidejoin.index.sorted_runs.kernels.summarising

@@ -248,7 +248,7 @@ def test_two_ranges_by_the_law(data: st.DataObject) -> None:
         if small:
             set_limits(
                 patch, SMALL_RUN=data.draw(st.sampled_from([1, 3])), AT_ONCE=1, SHARE=1, SMALLEST_LIMIT=2,
-                KEPT_A_PROBE=0, LEAST_ROOM=0, SMALLEST_SPREAD=1, SMALLEST_PART=1,
+                KEPT_A_PROBE=0, LEAST_ROOM=0, YOUNG_ROOM=0, SMALLEST_SPREAD=1, SMALLEST_PART=1,
                 COLLECTED=data.draw(st.sampled_from([0, 3, 20])), FEW_RUNS=0,
             )  # fmt: skip
         options = {"algorithm": data.draw(st.sampled_from(["planar", "auto"])), "threads": 1 + small}

@@ -33,7 +33,7 @@ def test_ages_are_made_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) ->
 
     def ask(_: int) -> int:
         together.wait()
-        return run.ages_for(1 << 40)
+        return run.ages_for(1 << 40, 8)
 
     with ThreadPoolExecutor(THREADS) as pool:
         addresses = set(pool.map(ask, range(THREADS)))

@@ -22,7 +22,7 @@ def count_of(ages: int, start: int, end: int, low: int) -> Any:
 def check(rows: int, kept: Any, cuts: list[tuple[int, int, int]]) -> None:
     keys = np.random.default_rng(rows).integers(0, 50, rows)
     run = build_run(7, rows, keys, np.empty((rows, 0), np.int64), kept)
-    ages = run.ages_for(1 << 40)
+    ages = run.ages_for(1 << 40, 8)
     assert ages != 0
     assert run.nbytes_of_ages >= 9 * run.size
     for one, other, low in cuts:
@@ -55,7 +55,7 @@ def test_large_runs() -> None:
 
 def test_ages_are_made_once_they_would_have_paid() -> None:
     run = build_run(0, 100, np.arange(100), np.empty((100, 0), np.int64), None)
-    assert run.ages_for(100) == 0
+    assert run.ages_for(100, 8) == 0
     assert run.nbytes_of_ages == 0
-    assert run.ages_for(100_000) != 0
-    assert run.ages_for(0) == run.rebased(9).ages_for(0) != 0
+    assert run.ages_for(100_000, 8) != 0
+    assert run.ages_for(0, 8) == run.rebased(9).ages_for(0, 8) != 0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.index.kernels.stores import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
+from slidejoin.index.kernels.expansion import drain, keep_seen_ordinals, put_ordinals, put_same, write_edge
 from slidejoin.index.parallel_search import search
 from slidejoin.index.probe import Probes
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex, build_run

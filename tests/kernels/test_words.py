@@ -20,8 +20,9 @@ from slidejoin.index.sorted_runs.kernels.merging import (
     merge_wide,
     merge_words,
 )
+from slidejoin.index.sorted_runs.kernels.probe_order import KeyStretches, rough_order
 from slidejoin.jit.compiling import inlined
-from slidejoin.jit.vectors.sorting import rough_order, settle, sort_words
+from slidejoin.jit.vectors.sorting import settle, sort_words
 from slidejoin.jit.vectors.words import (
     LANES,
     PAD,
@@ -198,7 +199,7 @@ def test_rough_order_is_by_stretches(probes: list[tuple[int, int, int]], shift: 
     n, most = len(probes), least + 3
     order, scratch = np.full(n, -1, np.int32), (np.zeros(n, np.uint64), np.zeros(n, np.uint64))
     keys, lo, hi = (i64([probe[at] for probe in probes]) for at in range(3))
-    taken = rough_order(keys, lo, hi, least, most, 0, shift, order, *scratch)
+    taken = rough_order(keys, lo, hi, KeyStretches(least, most, 0, shift), order, *scratch)
     stretch = [min(max(key >> shift, -1), 1 << 22) for key, _, _ in probes]
     some = [at for at, (_, low, high) in enumerate(probes) if high >= least and low <= most]
     assert order[:taken].tolist() == sorted(some, key=stretch.__getitem__)

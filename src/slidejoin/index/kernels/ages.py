@@ -107,10 +107,10 @@ def _make_count_from_low() -> Callable[[Any, Any, Any], Any]:
     @intrinsic
     def count_from_low(_typing: Any, address: Any, lanes: Any, low: Any) -> Any:  # noqa: ANN401, ARG001
         def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401
-            halves = builder.load(builder.inttoptr(args[0], HALVES.as_pointer()), align=4)
+            offsets = builder.load(builder.inttoptr(args[0], HALVES.as_pointer()), align=4)
             places = ir.Constant(HALVES, list(range(OFFSETS)))
             first = builder.icmp_unsigned("<", places, _splat(builder, args[1], HALVES))
-            later = builder.icmp_unsigned(">=", halves, _splat(builder, args[2], HALVES))
+            later = builder.icmp_unsigned(">=", offsets, _splat(builder, args[2], HALVES))
             mask = builder.bitcast(builder.and_(first, later), ir.IntType(OFFSETS))
             return builder.zext(builder.ctpop(mask), WORD)
 
@@ -197,7 +197,7 @@ def count_from(ages: int, start: Any, end: Any, low: Any) -> Any:  # noqa: ANN40
     more, same = _before(codes, younger, start, code)
     more_too, same_too = _before(codes, younger, end, code)
     first = offsets + ((load_key(begins + (code << 3)) + same) << 2)
-    many, found = same_too - same, more_too - more
+    many, total = same_too - same, more_too - more
     for at in range(0, many, OFFSETS):
-        found += count_from_low(first + (at << 2), min(many - at, OFFSETS), low)
-    return found
+        total += count_from_low(first + (at << 2), min(many - at, OFFSETS), low)
+    return total

@@ -28,8 +28,9 @@ from slidejoin.index.sorted_runs.kernels.nearest import (
     still_open,
 )
 from slidejoin.index.sorted_runs.kernels.ordered_counts import count_around
+from slidejoin.index.sorted_runs.kernels.probe_order import KeyStretches, rough_order
 from slidejoin.index.sorted_runs.run import words_pool
-from slidejoin.jit.vectors.sorting import BITS, rough_order
+from slidejoin.jit.vectors.sorting import BITS
 from slidejoin.jit.vectors.words import LANES
 from slidejoin.runtime.array_pool import ArrayPool, address_of
 
@@ -299,12 +300,13 @@ def _in_stretches(
     """Return the order in which probes are taken: nearly ascending, so that they read a run from end to end.
 
     Memory is then read in the order in which processors prefetch: 15 ns a probe and run, 35 in random order. It need
-    not be exact, so two digits do. Left out are probes that ask for no key from `least` to `most`.
+    not be exact, so two digits do. Left out are probes that look for no key from `least` to `most`.
     """
     n, ends = lo.shape[1], (lo[0], hi[0])
     largest = max(runs, key=lambda run: run.size)
     smallest, span = largest.smallest, largest.largest_key - largest.smallest
     by = hi[0] if int(lo[0, 0]) <= smallest and int(lo[0, -1]) <= smallest else lo[0]
     order, one, two = np.empty(n, np.int32), words_pool.take(n), words_pool.take(n)
-    taken = rough_order(by, *ends, least, most, smallest, max(0, span.bit_length() - 2 * BITS), order, one, two)
+    stretches = KeyStretches(least, most, smallest, max(0, span.bit_length() - 2 * BITS))
+    taken = rough_order(by, *ends, stretches, order, one, two)
     return order[:taken]

@@ -13,7 +13,7 @@ from slidejoin.jit.vectors.words import OUT_WORDS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BITS", "SMALL", "rough_order", "settle", "sort_words", "sorted_order"]
+__all__ = ["BITS", "SMALL", "settle", "sort_words", "sorted_order"]
 
 SMALL = 256
 """Below this many rows NumPy's comparison sort is faster: a radix pass clears 2,048 counters first."""
@@ -128,69 +128,6 @@ def sort_words(
             starts[digit, b] = to + 1
             target[U64(to)] = word
         source, target = target, source
-
-
-@kernel(
-    I64, I64, I64, types.int64, types.int64, types.int64, types.int64, OUT_I32, OUT_WORDS, OUT_WORDS,
-    returns=types.int64,
-)  # fmt: skip
-def rough_order(
-    keys: NDArray[np.int64],
-    lo: NDArray[np.int64],
-    hi: NDArray[np.int64],
-    least: int,
-    most: int,
-    smallest: int,
-    shift: int,
-    order: NDArray[np.int32],
-    one: NDArray[np.uint64],
-    two: NDArray[np.uint64],
-) -> int:
-    """Write the places of `keys` (n,) int64 into `order` (n,) int32, in ascending order of stretches of 2**shift keys.
-
-    There are 2**22 stretches from `smallest` on; what lies outside comes before and behind them. Within a stretch, and
-    outside, keys stay as they come. Those whose range from lo to hi, (n,) int64, ends below `least` or begins above
-    `most` are left out. Returns how many there are. `one` and `two` (n,) uint64 are scratch. O(n).
-    """
-    starts = np.zeros((2, BUCKETS), np.int64)
-    mask, low_half = U64(BUCKETS - 1), U64(0xFFFFFFFF)
-    n, below, inside, above = keys.size, 0, 0, 0
-    # Many may lie outside: they would all wait for one counter.
-    for i in range(n):
-        key = keys[U64(i)]
-        if hi[U64(i)] < least or lo[U64(i)] > most:
-            continue
-        if key < smallest:
-            order[U64(below)] = i
-            below += 1
-            continue
-        # Differences of 2**63 and more are right as unsigned numbers.
-        stretch = U64(int(key) - int(smallest)) >> U64(shift)
-        if stretch >= U64(BUCKETS * BUCKETS):
-            above += 1
-            two[U64(n - above)] = U64(i)
-        else:
-            one[U64(inside)] = (stretch << U64(32)) | U64(i)
-            starts[0, stretch & mask] += 1
-            starts[1, stretch >> U64(BITS)] += 1
-            inside += 1
-    first, second = 0, below
-    for b in range(BUCKETS):
-        in_first, in_second = starts[0, b], starts[1, b]
-        starts[0, b], starts[1, b] = first, second
-        first += in_first
-        second += in_second
-    for at in range(inside):
-        b = (one[U64(at)] >> U64(32)) & mask
-        two[U64(starts[0, b])] = one[U64(at)]
-        starts[0, b] += 1
-    for at in range(inside):
-        b = two[U64(at)] >> U64(32 + BITS)
-        order[U64(starts[1, b])] = two[U64(at)] & low_half
-        starts[1, b] += 1
-    for at in range(above):
-        order[U64(second + at)] = two[U64(n - 1 - at)]
-    return second + above
 
 
 @kernel(I64, types.int64, OUT_WORDS, OUT_I64, returns=types.boolean)

@@ -18,7 +18,7 @@ __all__ = ["GATHER", "GUIDE_SHIFT", "find_pieces", "gather_bits", "gather_marks"
 UNSIGNED = (types.uint8, types.uint16, types.uint32, types.uint64)
 
 GUIDE_SHIFT = 10
-"""The guide has an entry for every 1,024 rows: small beside the rows, and pieces are seldom smaller."""
+"""The guide has an entry for every 1,024 rows: small against the rows, and pieces are seldom smaller."""
 
 AHEAD = 16
 """Prefetch distance in rows: values of stored rows are read in random order."""

@@ -48,7 +48,7 @@ FLOOR, SMALLEST, LARGEST, SHIFT, BUCKETS, SPREAD, STEP, MULTIPLIER, CURSOR, SPIL
 """Places in a table's state, int64 (STATE,): ordinals below FLOOR are dead; SMALLEST and LARGEST key ever inserted; a
 cell is ``key >> SHIFT``; how many BUCKETS; how many lines from its bucket on a cell may fill, SPREAD; how far apart in
 2**32 hashes keys lie that are 2**32 apart, STEP; the MULTIPLIER of `bucket_of`; the pool's next chunk, CURSOR, by its
-first line; how many rows found their bucket full, SPILLS, and whether these were many of the last ones, DEEP."""
+first line; how many rows came to a full bucket, SPILLS, and whether these were many of the last ones, DEEP."""
 
 WIDEST_SPREAD = 16
 BUCKETS_A_SPREAD = 8

@@ -23,7 +23,7 @@ LOW_HALF = 0xFFFFFFFF
 def place_ranks(words: NDArray[np.uint64], first: int, last: int, places: NDArray[np.uint32]) -> None:
     """Write the rank by the second key of rows first…last-1 in that order, to the place of each row.
 
-    `words` (m + PAD,) uint64 in the order of the second key, the row within the sub-window in their lower halves;
+    `words` (m + PAD,) uint64 in the order of the second key, the row within the sub-window in the lower half of each;
     `places` (rows,) uint32. O(last - first).
     """
     for rank in range(first, last):
