@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.options import POJoin
-from slidejoin.papers.spo_join import po_join_index
 from slidejoin.papers.spo_join.kernels.permuting import find_offsets
 from slidejoin.papers.spo_join.po_join_index import PermutedRows, POJoinIndex
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
@@ -36,9 +35,9 @@ def test_offsets_are_those_of_a_search(keys: list[int], bounds: list[int], behin
     data=st.data(),
     one=st.sampled_from(OPERATORS),
     other=st.sampled_from(OPERATORS),
-    together=st.sampled_from([1, 3, po_join_index.TOGETHER]),
+    read_from=st.sampled_from([1, 3, POJoinIndex.read_from]),
 )
-def test_all_operators_and_ties(data: st.DataObject, one: str, other: str, together: int) -> None:
+def test_all_operators_and_ties(data: st.DataObject, one: str, other: str, read_from: int) -> None:
     """Two terms of any operators; what is drawn has few distinct values, NULLs and self-joins."""
     case: Case = data.draw(cases(most=16, family="int", self_join=data.draw(st.booleans())))
     a, b = (tuple(("col", side, name) for side in ("left", "right")) for name in ("a", "b"))
@@ -46,7 +45,7 @@ def test_all_operators_and_ties(data: st.DataObject, one: str, other: str, toget
     options = data.draw(st.sampled_from(SMALL["po_join"]))
     order = data.draw(st.sampled_from(ORDERS))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(po_join_index, "TOGETHER", together)
+        patch.setattr(POJoinIndex, "read_from", read_from)
         assert_pairs(case, order, algorithm=options, threads=1)
         assert_counts(case, algorithm=options, threads=1)
 

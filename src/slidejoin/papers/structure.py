@@ -7,7 +7,6 @@ stored by ordinal and checked on candidates, and the answer in two passes (`slid
 from __future__ import annotations
 
 from abc import abstractmethod
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -218,5 +217,11 @@ def words_of(fields: Iterable[NDArray[Any] | int]) -> NDArray[np.int64]:
     >>> words_of([np.zeros(3), 7])[1:]
     array([3, 7])
     """
-    pairs = ((address_of(one), one.size) if isinstance(one, np.ndarray) else (one,) for one in fields)
-    return np.fromiter(chain.from_iterable(pairs), np.int64)
+    words: list[int] = []
+    for one in fields:
+        if isinstance(one, np.ndarray):
+            words.append(address_of(one))
+            words.append(one.size)
+        else:
+            words.append(one)
+    return np.array(words, np.int64)

@@ -8,8 +8,8 @@ from slidejoin.options import ScanCosts
 from slidejoin.papers.cell_join.kernels.narrowed import UNIT_BLOCK
 from slidejoin.papers.cell_join.nested_loop import (
     EVEN,
-    LARGEST_SHARED,
-    SMALLEST_SHARED,
+    LARGEST_SCANNED,
+    SMALLEST_SCANNED,
     best_unit_blocks,
     measured_costs,
 )
@@ -21,9 +21,9 @@ COSTS = ScanCosts(issue=20.0, move=0.04, begin=60.0, compare=0.005)
 def test_sizes(workers: int) -> None:
     sizes = [best_unit_blocks(1 << power, workers, COSTS) for power in range(4, 30)]
     assert sizes == sorted(sizes)
-    assert (sizes[0], sizes[-1]) == (SMALLEST_SHARED, LARGEST_SHARED)
+    assert (sizes[0], sizes[-1]) == (SMALLEST_SCANNED, LARGEST_SCANNED)
     for power, size in zip(range(4, 30), sizes, strict=True):
-        assert size == SMALLEST_SHARED or (1 << power) // (size * UNIT_BLOCK) >= EVEN * workers
+        assert size == SMALLEST_SCANNED or (1 << power) // (size * UNIT_BLOCK) >= EVEN * workers
     dearer = ScanCosts(issue=80.0, move=0.04, begin=240.0, compare=0.005)
     assert best_unit_blocks(1 << 17, workers, dearer) >= best_unit_blocks(1 << 17, workers, COSTS)
 
@@ -32,4 +32,4 @@ def test_constants_are_measured_once() -> None:
     costs = measured_costs()
     assert costs is measured_costs()
     assert costs.move > 0
-    assert SMALLEST_SHARED <= best_unit_blocks(1 << 20, 2) <= LARGEST_SHARED
+    assert SMALLEST_SCANNED <= best_unit_blocks(1 << 20, 2) <= LARGEST_SCANNED

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.options import SplitJoin
-from slidejoin.papers.split_join import punctuation
 from slidejoin.papers.split_join.cores.answers import GatheringTree
 from slidejoin.papers.split_join.cores.dealing import number_in_core
 from slidejoin.papers.split_join.options import ORDERINGS
@@ -235,14 +234,16 @@ def test_a_fixed_precision_stays() -> None:
     assert control.now == Precision("inner")
 
 
-def test_an_adaptive_join_says_its_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(punctuation, "OVERLOADED", -1.0)  # however long pushes take
+def test_an_adaptive_join_says_its_precision() -> None:
     rows = {"a": np.arange(50)}
     join = sj.StreamJoin(
         on="l.a = r.a", window=sj.CountWindow(9), topology=SplitJoin(cores=2, ordering="strict", adaptive=True)
     )
     join.push(rows, rows)
     assert "one behind each of the stored rows of a core" in join.explain()
+    operator = join._state.operator
+    assert operator is not None
+    operator.topology.precision.overloaded = -1.0  # type: ignore[attr-defined]  # however long pushes take
     for _ in range(4 * PUSHES):
         join.push(rows, rows)
     assert "one behind each" not in join.explain()

@@ -277,7 +277,7 @@ class _Stretch:
 WORD_BYTES = 4
 """The paper's s(A): what a comparison reads of each key."""
 
-SMALLEST_SHARED, LARGEST_SHARED = 32, 1 << 13
+SMALLEST_SCANNED, LARGEST_SCANNED = 32, 1 << 13
 """Unit blocks of a basic window: words of 1 KiB to 256 KiB, a quarter of the L2 cache."""
 
 EVEN = 4
@@ -314,7 +314,7 @@ def best_unit_blocks(rows: int, workers: int, costs: ScanCosts | None = None) ->
     best = sqrt((used.issue + used.begin) / used.move * rows / (UNIT_BLOCK * UNIT_BLOCK * WORD_BYTES))
     blocks = 1 << max(int(best) - 1, 0).bit_length()
     even = rows // (EVEN * workers * UNIT_BLOCK)
-    return min(max(min(blocks, 1 << max(even.bit_length() - 1, 0)), SMALLEST_SHARED), LARGEST_SHARED)
+    return min(max(min(blocks, 1 << max(even.bit_length() - 1, 0)), SMALLEST_SCANNED), LARGEST_SCANNED)
 
 
 def measured_costs() -> ScanCosts:
@@ -324,7 +324,7 @@ def measured_costs() -> ScanCosts:
 
 @cache
 def _measured() -> ScanCosts:
-    small = SMALLEST_SHARED * UNIT_BLOCK
+    small = SMALLEST_SCANNED * UNIT_BLOCK
     near_small, near_large = _seconds(NEAR, small, PROBES), _seconds(NEAR, NEAR, PROBES)
     far_small, far_large = _seconds(FAR, small, 1), _seconds(FAR, MANY, 1)
     near_more, far_more = NEAR // small - 1, FAR // small - FAR // MANY

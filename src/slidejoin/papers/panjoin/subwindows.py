@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.jit.vectors.sorting import sorted_order
-from slidejoin.papers.kernels.walking import MatchEntries, ProbeRanges, group_matches
-from slidejoin.papers.panjoin.kernels.llat import PartitionRanges, scan_partitions
-from slidejoin.papers.structure import AT_FIRST, Structure
+from slidejoin.papers.kernels.walking import group_matches
+from slidejoin.papers.panjoin.kernels.llat import PartitionScan, scan_partitions
+from slidejoin.papers.structure import AT_FIRST, Structure, words_of
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Subwindow(ABC):
     def find(
         self, probes: Probes, begin: int, order: NDArray[np.int32], lows: NDArray[np.int32], highs: NDArray[np.int32]
     ) -> None:
-        """Write the first and last partition of each range, see `papers.panjoin.kernels.llat.scan_partitions`."""
+        """Write the first and last partition of each range, see `papers.panjoin.kernels.llat.PartitionScan`."""
 
     @property
     @abstractmethod
@@ -164,24 +164,27 @@ class Chain(Structure):
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> int:
         """Find the rows of all probes begin…end-1 and return their number, -1 if there is no room."""
-        ranges = ProbeRanges(probes.lo, probes.hi, probes.seen_from, probes.seen_to)
         room, total = ordinals.size, 0
-        entries = MatchEntries(entries_pool.take(room), which_pool.take(room))
+        entries, which = entries_pool.take(room), which_pool.take(room)
         with self._timed("search"):
             order = sorted_order(probes.lo[0, begin:end])
         lows, highs = (np.empty((probes.lo.shape[0], end - begin), np.int32) for _ in range(2))
-        where = PartitionRanges(order, lows, highs)
+        scan = words_of(
+            PartitionScan(
+                order, lows, highs, probes.lo, probes.hi, probes.seen_from, probes.seen_to, entries, probes=which
+            )
+        )
         for each in self.chain:
             if each.last < probes.seen_from[begin] or each.first >= probes.seen_to[end - 1]:
                 continue
             with self._timed("search"):
                 each.find(probes, begin, order, lows, highs)
             with self._timed("scan"):
-                total = scan_partitions(each.llat.words, where, ranges, begin, total, room, entries)
+                total = scan_partitions(each.llat.words, scan, begin, total, room)
             if total < 0:
                 return -1
         with self._timed("scan"):
-            group_matches(*entries, total, begin, end, counts, ordinals, at=0)
+            group_matches(entries, which, total, begin, end, counts, ordinals, at=0)
         return total
 
     @property

@@ -70,8 +70,7 @@ class SubIndexes:
         trees, nodes = self.trees, self.pool.sizes.size
         if nodes < trees:
             self._make_nodes(trees - nodes + SPARE_NODES)
-        self.pool = pool = self.pool._replace(roots=np.arange(trees), heights=np.zeros(trees, np.int64))
-        self.words = words_of(pool)
+        self._set(pool := self.pool._replace(roots=np.arange(trees), heights=np.zeros(trees, np.int64)))
         pool.keys[: trees * pool.width] = FILLING
         pool.sizes[:trees] = 0
         pool.following[: trees - 1] = np.arange(1, trees)
@@ -86,16 +85,18 @@ class SubIndexes:
             np.concatenate([one, np.empty(more * pool.width, np.int64)]) for one in (pool.keys, pool.values)
         )
         sizes, following = (np.concatenate([one, np.empty(more, np.int64)]) for one in (pool.sizes, pool.following))
-        self.pool = pool._replace(keys=keys, values=values, sizes=sizes, following=following)
-        self.words = words_of(self.pool)
+        self._set(pool._replace(keys=keys, values=values, sizes=sizes, following=following))
+
+    def _set(self, pool: NodePool) -> None:
+        self.pool, self.words, hung = pool, words_of(pool), self.hung.nodes
+        places = (
+            words_of([self._ends, same, hung.inner, hung.starts, max(self.depth, 0), hung.fan_out]) for same in (0, 1)
+        )
+        self._elsewhere, self._here = (np.concatenate([self.words, one]) for one in places)
 
     def hung_words(self, stable: CssTree) -> NDArray[np.int64]:
         """Return the words of a `HUNG_POOL`; searches pass through `stable`."""
-        hung = self.hung.nodes
-        places = words_of(
-            [self._ends, int(self.hung is stable), hung.inner, hung.starts, max(self.depth, 0), hung.fan_out]
-        )
-        return np.concatenate([self.words, places])
+        return self._here if self.hung is stable else self._elsewhere
 
     @property
     def trees(self) -> int:

@@ -105,7 +105,8 @@ class TwoStage(Structure):
 
     def _pool_words(self) -> NDArray[np.int64]:
         """Return the B+-trees, words of `HUNG_POOL`."""
-        return np.concatenate([pool.hung_words(self._stable) for pool in self._pools])
+        each = [pool.hung_words(self._stable) for pool in self._pools]
+        return each[0] if len(each) == 1 else np.concatenate(each)
 
     def _spent(self, step: str, start: float) -> None:
         with self._lock:

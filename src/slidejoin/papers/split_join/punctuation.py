@@ -43,9 +43,8 @@ WIDEST = 1 << 16
 PUSHES = 8
 """Slices after which the precision may change."""
 
-OVERLOADED, IDLE = 0.9, 0.5
-"""Shares of the time that the join works: above the first one rows arrive faster than it can sustain for long; below
-the second one there is time for more precision."""
+IDLE = 0.5
+"""Share of the time that the join works, below which there is time for more precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +104,20 @@ class PrecisionControl:
         Where the ladder ends; an output that carries punctuations needs some.
     clock : callable
         Returns the time in seconds.
+    overloaded : float
+        Share of the time that the join works, above which rows arrive faster than it can sustain for long.
     """
 
     def __init__(
-        self, most: Precision, *, adaptive: bool, lowest: str = "none", clock: Callable[[], float] = perf_counter
+        self,
+        most: Precision,
+        *,
+        adaptive: bool,
+        lowest: str = "none",
+        clock: Callable[[], float] = perf_counter,
+        overloaded: float = 0.9,
     ) -> None:
+        self.overloaded = overloaded
         self._ladder = [most]
         while adaptive and self._ladder[-1].lower() != self._ladder[-1]:
             following = self._ladder[-1].lower()
@@ -139,7 +147,7 @@ class PrecisionControl:
         if self._slices < PUSHES or len(self._ladder) == 1:
             return
         share = self._busy / max(self._busy + self._idle, 1e-9)
-        if share > OVERLOADED:
+        if share > self.overloaded:
             self._step = min(self._step + 1, len(self._ladder) - 1)
         elif share < IDLE:
             self._step = max(self._step - 1, 0)

@@ -67,9 +67,6 @@ INTERVALS = 10
 AHEAD = 4
 """A merge is finished when the mutable part has grown by this part of the threshold of the next."""
 
-TOGETHER = 48
-"""Probes for which the mutable part is read into a PO-Join structure: so many of its trees take as long."""
-
 WALKED_AT_ONCE = 1 << 12
 """Probes that are answered together before it is known how many candidates they have."""
 
@@ -89,6 +86,9 @@ class POJoinIndex(Structure):
 
     name = "po_join"
     takes = POJoin
+
+    read_from: int = 48
+    """Probes for which the mutable part is read into a PO-Join structure: as many in its trees take as long."""
 
     def __init__(self, options: POJoin, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
@@ -198,7 +198,7 @@ class POJoinIndex(Structure):
 
     def _read_as(self, part: Part, probes: int) -> Part:
         """Return what answers so many probes of a part."""
-        if not (self._together and probes >= TOGETHER and isinstance(part, MutableRows)):
+        if not (self._together and probes >= self.read_from and isinstance(part, MutableRows)):
             return part
         with self._reading:
             if part.permuted is None:

@@ -11,12 +11,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.jit.compiling import I32, I64, OUT_I64, U64, inlined, kernel, prefetch
-from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
 from slidejoin.jit.vectors.memory import i32_at, load_64, place_of
-from slidejoin.jit.vectors.vectors import borrowed, first_one
+from slidejoin.jit.vectors.vectors import first_one
 from slidejoin.jit.vectors.words import LANES, load_words, splat
-from slidejoin.papers.kernels.walking import ENTRIES, RANGES, MatchEntries, ProbeRanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,11 +24,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BLOCK",
     "NOTHING",
-    "PARTITION_RANGES",
     "PTR_G",
     "WORD",
     "LinkedEntries",
-    "PartitionRanges",
+    "PartitionScan",
     "append_rows",
     "lanes_between",
     "measure_partitions",
@@ -53,8 +50,6 @@ AHEAD = 10
 
 SETTLED = 16
 """Probes after which the ordinals of candidates are read: reading at once would wait for memory."""
-
-I32_2D = types.Array(types.int32, 2, "C", readonly=True)
 
 
 class LinkedEntries(NamedTuple):
@@ -106,19 +101,44 @@ def table_in(words: Any) -> Any:  # noqa: ANN401
     )
 
 
-class PartitionRanges(NamedTuple):
-    """In which partitions the ranges of probes are.
+class PartitionScan(NamedTuple):
+    """What a scan of n probes reads and writes, the same for all tables of a window.
 
     Probes are taken in the `order` (m,) int32 of their numbers; the t-th one's ranges reach from partition
-    ``lows[k, t]`` to ``highs[k, t]``, (k, m) int32.
+    ``lows[k, t]`` to ``highs[k, t]``, (k, m) int32. Their keys are lo and hi (k, n) int64, ``lo > hi`` is empty, and
+    they see the ordinals ``seen_from <= o < seen_to``, (n,) int64. Matches go into `ordinals` int64, and the probes'
+    numbers into `probes` int32. Kernels have all of these as one row of values.
     """
 
     order: NDArray[np.int32]
     lows: NDArray[np.int32]
     highs: NDArray[np.int32]
+    lo: NDArray[np.int64]
+    hi: NDArray[np.int64]
+    seen_from: NDArray[np.int64]
+    seen_to: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
+    probes: NDArray[np.int32]
 
 
-PARTITION_RANGES = group(PartitionRanges, I32, I32_2D, I32_2D)
+_scans = records_in(record([(name, ARRAY) for name in PartitionScan._fields]))
+
+
+@inlined
+def _scan_in(words: Any) -> Any:  # noqa: ANN401
+    """Return the scan of which there are words."""
+    line = _scans(words)[0]
+    return PartitionScan(
+        i32_at(line.order.address, line.order.length),
+        i32_at(line.lows.address, line.lows.length),
+        i32_at(line.highs.address, line.highs.length),
+        i64_in(line.lo),
+        i64_in(line.hi),
+        i64_in(line.seen_from),
+        i64_in(line.seen_to),
+        i64_in(line.ordinals),
+        probes=i32_at(line.probes.address, line.probes.length),
+    )
 
 
 @inlined
@@ -211,7 +231,7 @@ def _scan(
     high: Any,  # noqa: ANN401
     number: Any,  # noqa: ANN401
     total: Any,  # noqa: ANN401
-    entries: Any,  # noqa: ANN401
+    scan: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
     """Write the places of matching rows of one entry, whose keys begin in place `base`, and prefetch these.
 
@@ -227,74 +247,64 @@ def _scan(
         while matching != 0:
             place = base + at + first_one(matching)
             prefetch(table.ordinals, place)
-            entries.ordinals[U64(total)], entries.probes[U64(total)] = place, number
+            scan.ordinals[U64(total)], scan.probes[U64(total)] = place, number
             total += 1
             matching &= matching - 1
     return total
 
 
 @inlined
-def _copy(base: Any, rows: Any, number: Any, total: Any, entries: Any) -> Any:  # noqa: ANN401
+def _copy(base: Any, rows: Any, number: Any, total: Any, scan: Any) -> Any:  # noqa: ANN401
     """Write the places of all rows of one entry; return how many are written then."""
     for place in range(base, base + rows):
-        entries.ordinals[U64(total)], entries.probes[U64(total)] = place, number
+        scan.ordinals[U64(total)], scan.probes[U64(total)] = place, number
         total += 1
     return total
 
 
 @inlined
-def _settle(ordinals: Any, ranges: Any, begin: Any, settled: Any, total: Any, entries: Any) -> Any:  # noqa: ANN401
+def _settle(ordinals: Any, scan: Any, begin: Any, settled: Any, total: Any) -> Any:  # noqa: ANN401
     """Replace places by the ordinals of rows that are seen, from `settled` on; return the new number."""
     for n in range(settled, total):
         # A row is written whether it is seen or not, and stays or is overwritten.
-        number, ordinal = entries.probes[U64(n)], ordinals[U64(entries.ordinals[U64(n)])]
+        number, ordinal = scan.probes[U64(n)], ordinals[U64(scan.ordinals[U64(n)])]
         i = U64(begin + np.int64(number))
-        entries.ordinals[U64(settled)], entries.probes[U64(settled)] = ordinal, number
-        settled += (ranges.seen_from[i] <= ordinal) & (ordinal < ranges.seen_to[i])
+        scan.ordinals[U64(settled)], scan.probes[U64(settled)] = ordinal, number
+        settled += (scan.seen_from[i] <= ordinal) & (ordinal < scan.seen_to[i])
     return settled
 
 
-@kernel(I64, PARTITION_RANGES, RANGES, types.int64, types.int64, types.int64, ENTRIES, returns=types.int64)
+@kernel(I64, I64, types.int64, types.int64, types.int64, returns=types.int64)
 def scan_partitions(  # noqa: C901 - one probe's way, seen whole
-    words: NDArray[np.int64],
-    partitions: PartitionRanges,
-    ranges: ProbeRanges,
-    begin: int,
-    total: int,
-    room: int,
-    entries: MatchEntries,
+    words: NDArray[np.int64], scanned: NDArray[np.int64], begin: int, total: int, room: int
 ) -> int:
     """Write the rows of one table that lie in the ranges of probes `begin` and on, and are seen, behind `total` others.
 
-    `entries` take ordinals, and the number of the probe from `begin` on. Returns the new total, or -1 if there is no
-    `room`. Partitions that lie within a range are copied, those at its ends compared (III-F.2). O(rows in the
-    partitions of the probes' ranges).
+    `words` and `scanned` are those of the table and of a `PartitionScan`; probes are numbered from `begin` on. Returns
+    the new total, or -1 if there is no `room`. Partitions that lie within a range are copied, those at its ends
+    compared (III-F.2). O(rows in the partitions of the probes' ranges).
     """
-    table: Any = table_in(words)
-    order, lows, highs = partitions
-    near: Any = ProbeRanges(
-        borrowed(ranges.lo), borrowed(ranges.hi), borrowed(ranges.seen_from), borrowed(ranges.seen_to)
-    )
-    out: Any = MatchEntries(borrowed(entries.ordinals), borrowed(entries.probes))
-    filled, following, first, width, m = table.filled, table.following, table.first, table.width, order.size
-    settled = total
+    table, scan = table_in(words), _scan_in(scanned)
+    order, lows, highs = scan.order, scan.lows, scan.highs
+    filled, following, first, width = table.filled, table.following, table.first, table.width
+    m, n, settled = order.size, scan.seen_from.size, total
     for t in range(m):
         if t % SETTLED == 0:
-            settled = total = _settle(table.ordinals, near, begin, settled, total, out)
-        prefetch(first, lows[U64(0), U64(min(t + 2 * AHEAD, m - 1))])
-        soon = np.int64(first[U64(lows[U64(0), U64(min(t + AHEAD, m - 1))])])
+            settled = total = _settle(table.ordinals, scan, begin, settled, total)
+        prefetch(first, lows[U64(min(t + 2 * AHEAD, m - 1))])
+        soon = np.int64(first[U64(lows[U64(min(t + AHEAD, m - 1))])])
         prefetch(filled, soon)
         prefetch(following, soon)
         for j in range(0, min(width, WORD), BLOCK):
             prefetch(table.keys, soon * width + j)
         number = np.int64(order[U64(t)])
-        i = U64(begin + number)
-        for piece in range(near.lo.shape[0]):
-            low, high = near.lo[U64(piece), i], near.hi[U64(piece), i]
+        for piece in range(scan.lo.size // n):
+            i = U64(piece * n + begin + number)
+            low, high = scan.lo[i], scan.hi[i]
             if low > high:
                 continue
-            lowest = np.int64(lows[U64(piece), U64(t)])
-            partition, highest = lowest, np.int64(highs[U64(piece), U64(t)])
+            lowest = np.int64(lows[U64(piece * m + t)])
+            partition, highest = lowest, np.int64(highs[U64(piece * m + t)])
             while True:
                 whole = (partition != lowest) & (partition != highest)
                 entry = np.int64(first[U64(partition)])
@@ -303,11 +313,11 @@ def scan_partitions(  # noqa: C901 - one probe's way, seen whole
                     if total + rows > room:
                         return -1
                     if whole:
-                        total = _copy(base, rows, number, total, out)
+                        total = _copy(base, rows, number, total, scan)
                     else:
-                        total = _scan(table, base, rows, low, high, number, total, out)
+                        total = _scan(table, base, rows, low, high, number, total, scan)
                     entry = np.int64(following[U64(entry)])
                 if partition == highest:
                     break
                 partition = np.int64(table.behind[U64(partition)])
-    return _settle(table.ordinals, near, begin, settled, total, out)  # type: ignore[no-any-return]
+    return _settle(table.ordinals, scan, begin, settled, total)  # type: ignore[no-any-return]

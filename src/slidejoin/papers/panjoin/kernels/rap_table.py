@@ -72,7 +72,7 @@ def find_ranges(
     lows: NDArray[np.int32],
     highs: NDArray[np.int32],
 ) -> None:
-    """Write the partitions of both ends of ranges, see `papers.panjoin.kernels.llat.PartitionRanges`. O(probes)."""
+    """Write the partitions of both ends of ranges, see `papers.panjoin.kernels.llat.PartitionScan`. O(probes)."""
     for piece in range(lo.shape[0]):
         low = high = np.int64(0)
         for t in range(order.size):

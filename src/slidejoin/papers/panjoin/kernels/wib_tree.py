@@ -324,7 +324,7 @@ def find_leaves(
     lows: NDArray[np.int32],
     highs: NDArray[np.int32],
 ) -> None:
-    """Write the leaves of both ends of ranges, see `kernels.llat.PartitionRanges`. O(n * log(leaves))."""
+    """Write the leaves of both ends of ranges, see `kernels.llat.PartitionScan`. O(n * log(leaves))."""
     nodes = _nodes_in(inner)
     memory = np.empty((3, HIGHEST), np.int64)
     descent = Descent(borrowed(memory[0]), borrowed(memory[1]), borrowed(memory[2]))
