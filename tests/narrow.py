@@ -172,6 +172,7 @@ TUNED = {
     "SMALLEST_LIMIT": ("chunk_rows", "smallest_run"),
     "MANY_ROWS": ("flowing_rows",),
     "LARGE_WINDOW": ("flowing_window",),
+    "LOADED_AT_ONCE": ("loaded_rows",),
     "IN_ORDER": ("ordered_probes",),
     "AT_ONCE": ("merge_at_once",),
     "MOST_FOUND": ("cell_matches",),

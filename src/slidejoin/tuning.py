@@ -141,6 +141,25 @@ class Tuning:
     """Rows of a run that leave and are reduced one by one rather than halved: a few in each range, as a part more costs
     a search."""
 
+    # -- small pushes, and what takes another path ---------------------------------------------------------------------
+
+    small_push_rows: int = 1 << 10
+    """Rows of a small push at most: larger ones need more room for results than is preallocated."""
+    small_push_pairs: int = 1 << 12
+    """Pairs of a table from which results of small pushes are sliced: each keeps up to 64 KiB for two columns alive."""
+    run_matches: int = 16
+    """Matches of a probe of sorted runs that there is room for at first, in a fused push."""
+    most_run_matches: int = 1 << 20
+    """Room for the matches of a side at most, 4 MiB; more are left to the general path."""
+    most_run_counts: int = 1 << 17
+    """The same where matches are only counted, since the general path counts ranges without reading their rows."""
+    run_rest: int = 32
+    """Pushes that take the general path after one with more matches than that."""
+    program_rest: int = 64
+    """Pushes that take the general path after one for which a program gave up: such values hardly come alone."""
+    stretch_rows: int = 1 << 13
+    """Rows of many streams that are worth a thread."""
+
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     chunk_rows: int = 1 << 12
@@ -153,6 +172,23 @@ class Tuning:
     """Units of a directory of chunks at first."""
     directory_spread: int = 16
     """A ring of chunks may be so many times longer than these."""
+
+    # -- windows -------------------------------------------------------------------------------------------------------
+
+    loaded_rows: int = 1 << 11
+    """Rows that are inserted at once when a window is loaded, and at least an eighth."""
+    ordinal_spread: int = 4
+    """Times the stored rows that an index may span: one row far ahead in time could make it grow for ever."""
+    folded_from: int = 2
+    """Right rows fold once the window holds so many times the rows that it needs at even rates."""
+    unfolded_rows: int = 1 << 12
+    """Right rows up to which nothing folds, however small the window is."""
+    waiting_rows: int = 1 << 10
+    """Left rows for which there is room at first where these are answered as they expire."""
+    latest_slots: int = 1 << 10
+    """Slots of an empty table of the latest rows of each key."""
+    latest_queue: int = 1 << 12
+    """Rows for which its queue has room at first."""
 
     # -- on Spark ------------------------------------------------------------------------------------------------------
 
@@ -173,7 +209,9 @@ class Tuning:
     text_hash_bits: int = (1 << 64) - 1
     """The bits of a hash that are used; with few of them hashes collide."""
     epoch_rows: int = 1 << 12
-    """Rows of an epoch of texts at least, and at least an eighth of the texts that are known."""
+    """Rows of an epoch of texts at least."""
+    epoch_share: int = 8
+    """Rows of an epoch: at least this share of the texts that are known."""
 
 
 class Current:

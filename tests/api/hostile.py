@@ -22,7 +22,6 @@ import pyarrow as pa
 
 import slidejoin as sj
 from slidejoin.api.snapshot_format import read_snapshot, write_snapshot
-from slidejoin.operator.deferred import path
 from slidejoin.tuning import CURRENT
 
 if TYPE_CHECKING:
@@ -332,8 +331,7 @@ def tell(line: str) -> None:
 def run(first: int, count: int) -> None:
     """Try mutants of all cases."""
     warnings.simplefilter("ignore")
-    path.LEAST_KEPT = 4
-    CURRENT.value = replace(CURRENT.value, chunk_rows=4)
+    CURRENT.value = replace(CURRENT.value, unfolded_rows=4, chunk_rows=4)
     resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
     accepted = 0
     for case in cases():

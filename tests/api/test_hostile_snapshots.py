@@ -19,6 +19,7 @@ import pytest
 import slidejoin as sj
 from slidejoin.api.snapshot_format import HEAD, LENGTH, MAGIC, read_snapshot, table_to_bytes, tables_of, write_snapshot
 from tests.api.hostile import JOINS, SCHEMA, rows
+from tests.narrow import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +60,11 @@ def test_many_mutants_without_compilation() -> None:
 
 def saved(name: str) -> tuple[dict[str, Any], list[bytes]]:
     """The snapshot of a join whose left rows wait, with answers that were folded."""
-    join = sj.StreamJoin(
-        on="l.s = r.s", schemas=(SCHEMA, SCHEMA), **{n: v for n, v in JOINS[name].items() if n != "on"}
-    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slidejoin.operator.deferred.path.LEAST_KEPT", 4)
+        tune(patch, unfolded_rows=4)
+        join = sj.StreamJoin(
+            on="l.s = r.s", schemas=(SCHEMA, SCHEMA), **{n: v for n, v in JOINS[name].items() if n != "on"}
+        )
         join.push(left=rows(20, 0, "left"), right=rows(20, 0, "right"))
         for first in range(20, 80, 20):
             join.push(right=rows(20, first, "right"))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import slidejoin as sj
-from slidejoin.operator.window import side
 from tests.narrow import tune
 from tests.operator.streams import PREDICATES, SCHEMA, WINDOWS, lines, pushes, rows
 
@@ -22,7 +21,7 @@ from tests.operator.streams import PREDICATES, SCHEMA, WINDOWS, lines, pushes, r
 def test_restart_after_every_push(
     predicate: str, window: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side, "LOADED_AT_ONCE", 3)  # so that a restored window has several sub-windows
+    tune(monkeypatch, loaded_rows=3)  # so that a restored window has several sub-windows
     options = {"order": "strict"} | options
     join = sj.StreamJoin(on=PREDICATES[predicate], window=WINDOWS[window], **options)
     again = sj.StreamJoin.restore(join.snapshot())
@@ -43,8 +42,7 @@ def test_restart_after_every_push(
 
 @pytest.mark.parametrize("window", [sj.CountWindow(50), sj.TimeWindow(50, on="ts")], ids=["count", "time"])
 def test_expiry_goes_on_after_restore(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slidejoin.operator.window.side.LOADED_AT_ONCE", 4)
-    tune(monkeypatch, chunk_rows=4, smallest_run=4)
+    tune(monkeypatch, loaded_rows=4, chunk_rows=4, smallest_run=4)
     join = sj.StreamJoin(on="l.id = r.id", window=window, schemas=(SCHEMA, SCHEMA))
     for i in range(0, 2000, 5):
         batch = rows(5, i).set_column(3, "ts", rows(5, i).column("id"))

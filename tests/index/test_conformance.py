@@ -25,7 +25,7 @@ from slidejoin.papers.structure import Structure
 from slidejoin.rows.widths import TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, assert_stats, count_lines, examples, lines, pair_lines
-from tests.narrow import A, B, set_limits
+from tests.narrow import A, B, set_limits, tune
 from tests.oracle import CountScope, TimeScope
 from tests.strategies import Case, Push, WindowCase, cases
 from tests.structures import SMALL
@@ -307,7 +307,7 @@ def test_a_limit_of_memory_is_kept(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_row_far_ahead_keeps_no_places_of_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, FARTHEST=1, LARGEST_SLICE=1000)
+    tune(monkeypatch, ordinal_spread=1, largest_slice=1000)
     joins = [
         sj.StreamJoin(on="l.a = r.a", window=sj.TimeWindow(10, on="ts"), order="strict", algorithm=algorithm)
         for algorithm in (name, "bi_sort")

@@ -361,8 +361,7 @@ def test_one_process_compiles_for_all(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_nobody_counts_on_a_process_that_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.delenv("SLIDEJOIN_QUIET")
     monkeypatch.delenv("SLIDEJOIN_COMPILE")
-    monkeypatch.setattr(background, "COMPILE", "import time; time.sleep(600)")
-    one = Background()
+    one = Background("import time; time.sleep(600)")
     assert one.begin(tmp_path)
     assert one.begin(tmp_path, "said once, or not at all")
     assert capsys.readouterr().err == ""
@@ -376,8 +375,7 @@ def test_nobody_waits_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not one.begin(tmp_path)  # SLIDEJOIN_COMPILE=now, as in all tests
     monkeypatch.delenv("SLIDEJOIN_COMPILE")
     assert one.begin(tmp_path)
-    monkeypatch.setattr(background, "LONGEST", -1.0)
-    assert not one.begin(tmp_path)
+    assert not Background(longest=-1.0).begin(tmp_path)
 
 
 def test_other_tests_run_compiled_kernels() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.deferred import path
+from slidejoin.tuning import Tuning
 from tests.law.checks import ORDERS, assert_stats, examples, line
 from tests.narrow import tune
 from tests.oracle import Aggregates, Oracle
@@ -129,8 +129,7 @@ def test_self_join(drawn: tuple[Case, Chosen]) -> None:
 @given(drawn=aggregate_cases(), order=st.sampled_from(ORDERS), threads=st.sampled_from([1, 2]))
 def test_rows_fold_whenever_right_rows_pile_up(drawn: tuple[Case, Chosen], order: str, threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path, "LEAST_KEPT", 0)
-        patch.setattr(path, "FOLDED_FROM", 0)
+        tune(patch, unfolded_rows=0, folded_from=0)
         assert_aggregates(*drawn, order=order, threads=threads)
 
 
@@ -140,8 +139,7 @@ def test_rows_fold_whenever_right_rows_pile_up(drawn: tuple[Case, Chosen], order
 def test_restart_between_pushes(folding: bool, drawn: tuple[Case, Chosen]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if folding:
-            patch.setattr(path, "LEAST_KEPT", 0)
-            patch.setattr(path, "FOLDED_FROM", 0)
+            tune(patch, unfolded_rows=0, folded_from=0)
         assert_aggregates(*drawn, restart=True)
 
 
@@ -232,7 +230,7 @@ def test_right_rows_that_pile_up_are_folded_and_memory_stays_flat() -> None:
         rows = range(at * 1000, (at + 1) * 1000)
         join.push(right={"k": [row % 3 for row in rows], "v": [row * 7919 % 100_003 for row in rows]})
         sizes.append(join.stats.window_right)
-    assert max(sizes) <= 3 * path.LEAST_KEPT
+    assert max(sizes) <= 3 * Tuning().unfolded_rows
     values = {key: [row * 7919 % 100_003 for row in range(40_000) if row % 3 == key] for key in range(3)}
     assert join.finish().to_pydict() == {
         "k": [0, 1, 2],

@@ -381,7 +381,7 @@ def test_the_table_of_a_time_window_gets_smaller_once_it_was_too_large_for_a_win
 def test_a_row_far_ahead_in_time_turns_the_table_into_runs(monkeypatch: pytest.MonkeyPatch, self_join: bool) -> None:
     """It stays for ever and would keep all rows after it in the table, dead as they are."""
     set_limits(monkeypatch, **smallest(LARGEST_SLICE=8))
-    monkeypatch.setattr(side, "FARTHEST", 1)
+    tune(monkeypatch, ordinal_spread=1)
     scope = WindowCase(sj.TimeWindow(left=5, right=3, left_on="ts", right_on="ts"), TimeScope(5, 3, "ts", "ts"))
 
     def time(_chosen: random.Random, i: int) -> int:

@@ -17,7 +17,7 @@ from slidejoin.plan.disjunction import Branches
 from tests.law.checks import ORDERS, assert_counts, assert_groups, assert_pairs, examples, lines, pair_lines
 from tests.law.test_composite_keys import column, few_bits, ranges, served
 from tests.law.test_positions import assert_positions
-from tests.narrow import limits, set_limits
+from tests.narrow import limits, set_limits, tune
 from tests.strategies import FAMILIES, TIME_FAMILIES, Case, comparisons, count_windows, pushes, tables, time_windows
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def test_one_row_far_ahead_keeps_no_memory_of_those_after_it() -> None:
         }
 
     with pytest.MonkeyPatch.context() as patch:
-        set_limits(patch, FARTHEST=1, LARGEST_SLICE=1 << 8)
+        tune(patch, ordinal_spread=1, largest_slice=1 << 8)
         join.push(left={"a": [1], "b": [1], "ts": [10**9]})
         for number in range(40):
             join.push(rows(500, number), rows(500, number), order_by="ts")

@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.fused import small_push
 from slidejoin.options import CellJoin, HandshakeLowLatency, RoundRobin, SplitJoin
 from slidejoin.spec.topologies import KNOWN_TOPOLOGIES
 from tests.law.checks import ORDERS, assert_groups, examples, lines
 from tests.law.join_types import HOWS, Lines, assert_join_type
 from tests.law.test_branches import unions
 from tests.law.test_composite_keys import composites
-from tests.narrow import limits, narrow_cases, set_limits
+from tests.narrow import limits, narrow_cases, set_limits, tune
 from tests.strategies import Case, cases
 from tests.structures import SMALL
 
@@ -66,7 +65,7 @@ def test_cells(
     case = data.draw(narrow_cases(window=window, family="near", plain=data.draw(st.booleans())))
     with pytest.MonkeyPatch.context() as patch:
         set_limits(patch, **given_limits)
-        patch.setattr(small_push, "MOST_ROWS", data.draw(st.sampled_from([0, 4, 1 << 10])))
+        tune(patch, small_push_rows=data.draw(st.sampled_from([0, 4, 1 << 10])))
         assert_join_type(case, how, order, output=output, threads=threads, algorithm="band_cells")
 
 

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.deferred import intervals
-from slidejoin.operator.window import latest_rows
 from tests.law.checks import examples, same_tables
 from tests.narrow import tune
 
@@ -119,9 +117,7 @@ def test_the_same_as_sorted_runs(
     stream = list(pushes(seed, jitter, kind, lag, nulls, calm))
     options = asked(predicate, kind, window) | {"how": how, "output": output}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(latest_rows, "FIRST_SLOTS", slots)
-        patch.setattr(latest_rows, "FIRST_ROOM", slots)
-        patch.setattr(intervals, "FIRST_WAITING", slots)
+        tune(patch, latest_slots=slots, latest_queue=slots, waiting_rows=slots)
         tune(patch, chunk_rows=slots, flowing_rows=slots, flowing_window=slots)
         found, _ = answers(stream, restart, **options)
     expected, told = answers(stream, algorithm="bi_sort", **options)
@@ -151,13 +147,13 @@ def test_rows_are_queued_later_while_they_come_in_order(side: str, nulls: float,
     other = rows(np.random.default_rng(3), 144 + 80, 40, 2 * (nulls == 0), "int64", nulls)
     one, two = stream[20]
     stream[20] = (other, two) if side == "left" else (one, other)
-    join = sj.StreamJoin(
-        schemas=(other.schema, other.schema), on=PREDICATES[predicate], window=sj.CountWindow(90),
-        keep=sj.Nearest("l.v", "r.v"),
-    )  # fmt: skip
     found, waiting = [], []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "FIRST_WAITING", 8)
+        tune(patch, waiting_rows=8)
+        join = sj.StreamJoin(
+            schemas=(other.schema, other.schema), on=PREDICATES[predicate], window=sj.CountWindow(90),
+            keep=sj.Nearest("l.v", "r.v"),
+        )  # fmt: skip
         for left, right in stream:
             found.append(join.push(left, right))
             waiting.append(join._state.operator.latest._next is not None)

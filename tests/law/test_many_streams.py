@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.multiway import chains, orders
+from slidejoin.operator.multiway import orders
 from slidejoin.rows.widths import TableLimit
 from tests.law.checks import assert_groups, examples, line, lines
 from tests.multi_cases import SCHEMA, MultiCase, cases
@@ -30,8 +30,7 @@ ORDERS = ("probe", "strict", "none")
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let little rows be many: several slices and stretches, and orders that are looked at again and again."""
-    tune(monkeypatch, smallest_slice=7)
-    monkeypatch.setattr(chains, "SMALLEST_STRETCH", 3)
+    tune(monkeypatch, smallest_slice=7, stretch_rows=3)
     for name, value in (("FIRST_LOOK", 5), ("SMALLEST_LOOK", 6), ("LEAST", 1), ("ENOUGH", 2), ("BETTER", 1.0)):
         monkeypatch.setattr(orders, name, value)
 

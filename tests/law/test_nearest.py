@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.deferred import path
+from slidejoin.tuning import Tuning
 from tests.law.checks import ORDERS, assert_stats, examples, line, lines, pair_schema
+from tests.narrow import tune
 from tests.oracle import CountScope, Nearest, Oracle
 from tests.strategies import FAMILIES, Case, cases
 
@@ -83,8 +84,7 @@ def test_self_join(drawn: tuple[Case, Nearest, str]) -> None:
 @given(drawn=nearest_cases(), order=st.sampled_from(ORDERS), threads=st.sampled_from([1, 2]))
 def test_rows_fold_whenever_right_rows_pile_up(drawn: tuple[Case, Nearest, str], order: str, threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path, "LEAST_KEPT", 0)
-        patch.setattr(path, "FOLDED_FROM", 0)
+        tune(patch, unfolded_rows=0, folded_from=0)
         assert_nearest(*drawn, order=order, threads=threads, memory_limit=1 << 30)
 
 
@@ -94,8 +94,7 @@ def test_rows_fold_whenever_right_rows_pile_up(drawn: tuple[Case, Nearest, str],
 def test_restart_between_pushes(folding: bool, drawn: tuple[Case, Nearest, str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if folding:
-            patch.setattr(path, "LEAST_KEPT", 0)
-            patch.setattr(path, "FOLDED_FROM", 0)
+            tune(patch, unfolded_rows=0, folded_from=0)
         assert_nearest(*drawn, restart=True)
 
 
@@ -214,7 +213,7 @@ def test_right_rows_that_pile_up_are_folded_and_memory_stays_flat() -> None:
         rows = range(at * 1000, (at + 1) * 1000)
         join.push(right={"k": [row % 3 for row in rows], "v": [row * 7919 % 100_003 for row in rows]})
         sizes.append(join.stats.window_right)
-    assert max(sizes) <= path.LEAST_KEPT + 2 * path.LEAST_KEPT
+    assert max(sizes) <= Tuning().unfolded_rows + 2 * Tuning().unfolded_rows
     best: dict[int, list[int]] = {}
     for key, value in ((0, 10), (1, 20), (2, 30)):
         found = sorted((abs(row * 7919 % 100_003 - value), -row) for row in range(40_000) if row % 3 == key)[:2]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.deferred import path
 from tests.law.checks import examples
+from tests.narrow import tune
 from tests.oracle import CountScope, Nearest, Oracle
 from tests.tables import rows_of
 
@@ -153,8 +153,7 @@ def test_any_doubles_beside_each_other(left: list[float], right: list[float], ke
 @given(tables=sides(NUMBERS), keep=KEEP, cut=st.integers(0, 9))
 def test_folded_right_rows(tables: list[pa.Table], keep: Nearest, cut: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path, "LEAST_KEPT", 0)
-        patch.setattr(path, "FOLDED_FROM", 0)
+        tune(patch, unfolded_rows=0, folded_from=0)
         assert found(keep, "inner", *tables, cut) == twin(keep, "inner", *tables)
 
 

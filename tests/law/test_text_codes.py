@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator import added_columns
 from slidejoin.rows.text_table import TextTable
 from tests.daily import some_by_day
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples, lines
@@ -68,7 +67,7 @@ def forget_at_once(patch: pytest.MonkeyPatch) -> None:
     original = TextTable.complete
     tune(patch, chunk_rows=1)
     patch.setattr(TextTable, "complete", complete)
-    patch.setattr(added_columns, "SHARE", 1 << 30)
+    tune(patch, epoch_share=1 << 30)
     tune(patch, text_spread=1)
 
 

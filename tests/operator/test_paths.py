@@ -51,14 +51,9 @@ def taken() -> Iterator[list[str]]:
         patch.setattr(owner, "run", watched)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small_push, "MOST_ROWS", 8)
-        patch.setattr(small_push, "BLOCK_PLACES", 400)
-        tune(patch, push_spread=12)
-        tune(patch, write_spread=6)
+        tune(patch, small_push_rows=8, small_push_pairs=400, push_spread=12, write_spread=6)
+        tune(patch, run_matches=1, most_run_matches=100, run_rest=2)
         tune(patch, cell_matches=80)
-        patch.setattr(sorted_runs, "MATCHES", 1)
-        patch.setattr(sorted_runs, "MOST_MATCHES", 100)
-        patch.setattr(sorted_runs, "REST", 2)
         for name, owner in PATHS.items():
             watch(patch, name, owner)
         yield names
@@ -127,12 +122,8 @@ def test_any_sequence_of_paths_follows_the_law(
         PREDICATES[predicate], windows()[window], SCHEMA.empty_table(), SCHEMA.empty_table(), pushes(kinds, seed)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small_push, "MOST_ROWS", 8)
-        patch.setattr(small_push, "BLOCK_PLACES", 60)
-        tune(patch, push_spread=12)
-        patch.setattr(sorted_runs, "MATCHES", 1)
-        patch.setattr(sorted_runs, "MOST_MATCHES", 100)
-        patch.setattr(sorted_runs, "REST", 2)
+        tune(patch, small_push_rows=8, small_push_pairs=60, push_spread=12)
+        tune(patch, run_matches=1, most_run_matches=100, run_rest=2)
         follow(case, output, algorithm=algorithm, threads=threads)
     event(f"{len(kinds)} pushes")
 

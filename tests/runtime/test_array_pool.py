@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +10,6 @@ import pyarrow as pa
 from slidejoin.rows.arrow_buffers import array_of
 from slidejoin.runtime import array_pool
 from slidejoin.runtime.array_pool import ArrayPool
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def idle(pool: ArrayPool) -> int:
@@ -52,9 +48,8 @@ def test_a_table_keeps_its_memory_as_long_as_any_slice_of_it_lives() -> None:
     assert pool.take(5000).ctypes.data == address
 
 
-def test_arrays_come_back_and_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_pool, "SMALL_CHANGE", 0)
-    pool = ArrayPool(np.int64, most=2)
+def test_arrays_come_back_and_do_not_pile_up() -> None:
+    pool = ArrayPool(np.int64, most=2, small=0)
     taken = [pool.take(5000 * size) for size in (1, 1, 2, 8)]
     assert len({array.ctypes.data for array in taken}) == 4
     assert [array.size for array in taken] == [5000, 5000, 10_000, 40_000]

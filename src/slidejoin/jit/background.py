@@ -44,9 +44,18 @@ LONGEST = 180.0
 
 
 class Background:
-    """The process that compiles kernels for this one, and for others."""
+    """The process that compiles kernels for this one, and for others.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    program : str
+        What that process runs.
+    longest : float
+        Seconds after which it is no longer expected to finish.
+    """
+
+    def __init__(self, program: str = COMPILE, longest: float = LONGEST) -> None:
+        self._program, self._longest = program, longest
         self._process: subprocess.Popen[bytes] | None = None
         self._since: float | None = None
 
@@ -60,7 +69,7 @@ class Background:
         if self._since is None:
             self._since = monotonic()
             self._begin(folder, meanwhile)
-        if monotonic() - self._since > LONGEST:
+        if monotonic() - self._since > self._longest:
             return False
         return (self._process is not None and self._process.poll() is None) or _locked(folder)
 
@@ -77,7 +86,7 @@ class Background:
         cache = {"NUMBA_CACHE_DIR": numba.config.CACHE_DIR} if numba.config.CACHE_DIR else {}
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, this package
-                python_command(COMPILE, imported),
+                python_command(self._program, imported),
                 env=os.environ | cache,
                 # Readers of the output of this process need not wait for the other one.
                 stdin=subprocess.DEVNULL,

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AddedColumns"]
 
-SHARE = 8
-"""Rows of an epoch: at least this share of the texts that are known."""
-
 
 class AddedColumns:
     """Gives rows the codes of their texts and their row values, and saved rows their texts again.
@@ -105,7 +102,8 @@ class AddedColumns:
 
     def advance(self) -> None:
         """Begin another epoch if enough rows have come; forget what was last seen in one of which no row is left."""
-        if self._rows < max(self._workers.tuning.epoch_rows, self._table.texts // SHARE):
+        tuning = self._workers.tuning
+        if self._rows < max(tuning.epoch_rows, self._table.texts // tuning.epoch_share):
             return
         left, right = self._windows["left"], self._windows["right"]
         self._past.append((self._epoch, left.rows_seen, right.rows_seen))

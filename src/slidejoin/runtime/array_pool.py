@@ -56,7 +56,7 @@ class _Loan:
 class ArrayPool:
     """A pool of arrays of one type, which return to it by themselves.
 
-    Up to `most` arrays of any size stay idle, and more while all are small. Safe to use from
+    Up to `most` arrays of any size stay idle, and more while all have up to `small` bytes together. Safe to use from
     several threads at once.
 
     Examples
@@ -74,9 +74,9 @@ class ArrayPool:
     True
     """
 
-    def __init__(self, dtype: Any, most: int = 4) -> None:  # noqa: ANN401 - what NumPy takes as a type
+    def __init__(self, dtype: Any, most: int = 4, small: int = SMALL_CHANGE) -> None:  # noqa: ANN401 - what NumPy takes as a type
         self.dtype = np.dtype(dtype)
-        self.most = most
+        self.most, self.small = most, small
         # By their sizes. Taking and returning are atomic list operations, so any thread may do both.
         self._idle: dict[int, list[_Whole]] = {}
         self._taken = self._bytes = 0
@@ -95,9 +95,9 @@ class ArrayPool:
         except IndexError:  # another thread was faster
             whole = self._larger(rounded)
         self._taken, self._bytes = self._taken + 1, self._bytes + whole.array.nbytes
-        if self._taken % CHECKED == 0 or self._bytes > SMALL_CHANGE:
+        if self._taken % CHECKED == 0 or self._bytes > self.small:
             self._bytes = 0
-            if self.nbytes > SMALL_CHANGE:
+            if self.nbytes > self.small:
                 self._let_go()
         lent: NDArray[Any] = np.asarray(_Loan(whole))[:size]
         return lent
@@ -127,7 +127,7 @@ class ArrayPool:
         total = 0
         for number, whole in enumerate(sorted(idle, key=lambda one: one.array.size, reverse=True)):
             total += whole.array.nbytes
-            if number < self.most or total <= SMALL_CHANGE:
+            if number < self.most or total <= self.small:
                 whole.home.append(whole)
 
     @property

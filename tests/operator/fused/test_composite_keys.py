@@ -69,9 +69,7 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with limits so small that every way out of the short way is taken."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
-            patch.setattr(small_push, "MOST_ROWS", 12)
-            patch.setattr(small_push, "BLOCK_PLACES", 40)
-            tune(patch, push_spread=4)
+            tune(patch, small_push_rows=12, small_push_pairs=40, push_spread=4)
         yield
 
 

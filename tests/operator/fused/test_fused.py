@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.fused import cells, small_push
-from slidejoin.operator.fused import sorted_runs as runs
+from slidejoin.operator.fused import cells
 from tests.narrow import tune
 from tests.operator.twins import Twins
 
@@ -69,17 +68,11 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with limits so small that every way out of the short way is taken."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "never small":
-            patch.setattr(small_push, "MOST_ROWS", 0)
+            tune(patch, small_push_rows=0)
         if request.param == "tiny":
-            patch.setattr(small_push, "MOST_ROWS", 12)
-            patch.setattr(small_push, "BLOCK_PLACES", 40)
-            tune(patch, push_spread=4)
-            tune(patch, write_spread=6)
+            tune(patch, small_push_rows=12, small_push_pairs=40, push_spread=4, write_spread=6)
+            tune(patch, run_matches=1, most_run_matches=100, most_run_counts=50, run_rest=2)
             tune(patch, cell_matches=80)
-            patch.setattr(runs, "MATCHES", 1)
-            patch.setattr(runs, "MOST_MATCHES", 100)
-            patch.setattr(runs, "MOST_COUNTED", 50)
-            patch.setattr(runs, "REST", 2)
         yield
 
 

@@ -14,7 +14,6 @@ import pytest
 import slidejoin as sj
 from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused import cells
-from slidejoin.operator.fused import partner as partners
 from slidejoin.operator.fused.kernels.pushing import MAILBOX
 from slidejoin.operator.fused.kernels.work import WORK
 from slidejoin.operator.fused.partner import AWAKE, Partner
@@ -59,8 +58,7 @@ def rows_of(table: pa.Table, order: str, output: str) -> pa.Table:
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Partner]:
     """A partner of this test alone, which is ended after it."""
-    monkeypatch.setattr(partners, "PATIENCE", 50_000_000)
-    made = Partner()
+    made = Partner(patience=50_000_000)
     monkeypatch.setattr(cells, "partner", lambda: made)
     yield made
     made.close()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.operator.fused import small_push
+from slidejoin.tuning import Tuning
 from tests.daily import some_by_day
 from tests.narrow import tune
 from tests.operator.twins import Twins
@@ -89,8 +90,7 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
     """Once with chunks and room for results so small that they run out all the time."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "tiny":
-            patch.setattr(small_push, "BLOCK_PLACES", 60)
-            tune(patch, chunk_rows=8)
+            tune(patch, small_push_pairs=60, chunk_rows=8)
         yield
 
 
@@ -192,5 +192,5 @@ def test_a_result_that_is_kept_keeps_little_more() -> None:
     rows = batch([1, 2, 3, 4], [1, 2, 3, 4])
     kept = [join.join.push(rows, rows) for _ in range(50)]
     assert join.taken > 40
-    assert all(table.get_total_buffer_size() <= 16 * small_push.BLOCK_PLACES for table in kept)
+    assert all(table.get_total_buffer_size() <= 16 * Tuning().small_push_pairs for table in kept)
     assert all(table.nbytes == 16 * table.num_rows for table in kept)

@@ -14,7 +14,7 @@ import slidejoin as sj
 from slidejoin.operator.advisors import PairAdvisor
 from slidejoin.operator.fused.terms import FusedTerms
 from tests.law.checks import examples
-from tests.narrow import set_limits
+from tests.narrow import set_limits, tune
 from tests.operator.fused.test_composite_keys import SCHEMA, streams
 from tests.operator.twins import Twins, general
 
@@ -156,9 +156,9 @@ def test_a_push_that_needs_more_than_64_bits_is_evaluated_and_so_are_some_after_
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
     on = "l.a BETWEEN r.a - 1 AND r.a + 1 AND (l.b * 3 - r.b) % 2 = 0"
     options: dict[str, Any] = {"on": on, "window": sj.CountWindow(100), "schemas": (schema, schema)}
+    tune(monkeypatch, program_rest=3)
     both = Twins(sj.StreamJoin(**options), **options, algorithm="nested_loop")
     pushed = []
-    monkeypatch.setattr("slidejoin.operator.fused.terms.REST", 3)
     for value in (1, 2, 1 << 62, 3, 4, 5, 6):
         rows = pa.table([[1, 2, 2], [value, value - 1, value - 2]], schema=schema)
         both.push({"left": rows, "right": rows})

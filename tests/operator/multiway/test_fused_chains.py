@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.multiway import chains, multi_operator, orders
+from slidejoin.operator.multiway import multi_operator, orders
 from slidejoin.operator.multiway.fused_chains import FusedChains
 from slidejoin.rows.widths import TableLimit
 from tests.law.checks import assert_groups, examples, line, lines
@@ -32,8 +32,7 @@ LAST = (1 << 63) - 1
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several slices and stretches of little rows, and orders that are looked at again and again."""
-    tune(monkeypatch, smallest_slice=7)
-    monkeypatch.setattr(chains, "SMALLEST_STRETCH", 3)
+    tune(monkeypatch, smallest_slice=7, stretch_rows=3)
     for name, value in (("FIRST_LOOK", 5), ("SMALLEST_LOOK", 6), ("LEAST", 1), ("ENOUGH", 2), ("BETTER", 1.0)):
         monkeypatch.setattr(orders, name, value)
 

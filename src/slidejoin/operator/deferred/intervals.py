@@ -19,9 +19,6 @@ __all__ = ["Intervals", "WaitingRows", "folded_from"]
 
 NO_ROWS = np.empty(0, np.int64)
 
-FIRST_WAITING = 1 << 10
-"""Rows for which a ring has room at first."""
-
 
 class Intervals(NamedTuple):
     """Left rows, and for each the right rows ``since <= o < until`` that it meets, but for itself in a self-join.
@@ -60,10 +57,16 @@ class WaitingRows:
 
     They lie in a ring: from `_begin` to `_end`, or from `_begin` to `_wrap` and then from 0 to `_end`. One piece of
     memory, because a new one for each push would leave the memory of old ones, which no cache has, to all other arrays.
+
+    Parameters
+    ----------
+    first_room : int
+        Rows for which the ring has room at first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_room: int) -> None:
         self._since: NDArray[np.int64] = NO_ROWS
+        self._first_room = first_room
         self.start_at(0)
 
     def start_at(self, ordinal: int) -> None:
@@ -100,7 +103,7 @@ class WaitingRows:
             self._wrap, self._end = self._end, 0
         if self._end + rows > (self._since.size if self._wrap is None else self._begin - 1):
             waiting = self.since
-            self._since = np.empty(max(2 * (waiting.size + rows), FIRST_WAITING), np.int64)
+            self._since = np.empty(max(2 * (waiting.size + rows), self._first_room), np.int64)
             self._since[: waiting.size] = waiting
             self._begin, self._end, self._wrap = 0, waiting.size, None
         self._end += rows

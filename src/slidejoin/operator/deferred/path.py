@@ -52,12 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeferredPath", "RequestedPath", "answers_of", "insert_rows"]
 
-FOLDED_FROM = 2
-"""Right rows are folded once the window holds so many times the rows that it needs at even rates."""
-
-LEAST_KEPT = 1 << 12
-"""Right rows up to which nothing is folded, however small the window is."""
-
 
 class DeferredPath:
     """Inserts any slice of arrivals, and answers the left rows that leave with them, see above.
@@ -76,7 +70,7 @@ class DeferredPath:
         departures = departures_of(plan, ("left",))
         assert departures is not None  # noqa: S101 - None only where rows carry numbers, on Spark
         self._departures = departures
-        self._waiting = WaitingRows()
+        self._waiting = WaitingRows(plan.tuning.waiting_rows)
 
     # -- a slice -------------------------------------------------------------------------------------------------------
 
@@ -162,8 +156,8 @@ class DeferredPath:
         oldest = visible if waiting is None else min(visible, waiting)
         if oldest == visible or window is None:
             return oldest
-        needed = window.left + window.right + 2 * window.slide
-        if self._windows["right"].rows_seen - oldest > max(FOLDED_FROM * needed, LEAST_KEPT):
+        needed, tuning = window.left + window.right + 2 * window.slide, self._parts.plan.tuning
+        if self._windows["right"].rows_seen - oldest > max(tuning.folded_from * needed, tuning.unfolded_rows):
             self.fold(visible)
             return visible
         return oldest

@@ -31,10 +31,15 @@ class Partner:
 
     The thread sleeps until it is roused, polls its mailbox for a while, and sleeps again, all without the interpreter's
     lock. If the partner sleeps or works for another join, the caller does the work alone.
+
+    Parameters
+    ----------
+    patience : int
+        Nanoseconds for which the mailbox is polled after its last use.
     """
 
-    def __init__(self) -> None:
-        self._mailbox = words_for(MAILBOX)
+    def __init__(self, patience: int = PATIENCE) -> None:
+        self._mailbox, self._patience = words_for(MAILBOX), patience
         self._words = memoryview(self._mailbox.data)
         self._lock = Lock()
         self._for: NDArray[np.int64] | None = None
@@ -88,7 +93,7 @@ class Partner:
         os.close(self._writes)
 
     def _serve(self) -> None:
-        serve(self._mailbox, self._reads, PATIENCE)
+        serve(self._mailbox, self._reads, self._patience)
 
 
 @cache

@@ -214,13 +214,6 @@ class ResultBlock:
         self.places, self.used = places, 0
 
 
-MOST_ROWS = 1 << 10
-"""Most rows of a small push: larger ones need more room for results than is preallocated."""
-
-BLOCK_PLACES = 1 << 12
-"""Pairs of a table from which results are sliced: each of them keeps up to 64 KiB for two columns alive."""
-
-
 KEY, RANKS, TAKEN, PACK = (word(SIDE, name) for name in ("key", "ranks", "taken", "packing"))
 GATHERED_COLUMNS = tuple(word(SIDE, "gathered", number) for number in range(MOST_COLUMNS))
 OFFSET, WIDTH, TARGET = (word(GATHERED, name) for name in ("offset", "width", "target"))
@@ -246,6 +239,7 @@ class SmallPush:
 
     def __init__(self, parts: JoinParts, cells: FusedCells) -> None:
         self._parts, self._cells, plan = parts, cells, parts.plan
+        self._largest, self._block_places = plan.tuning.small_push_rows, plan.tuning.small_push_pairs
         self._work_words = memoryview(cells.work.data)
         self._small = words_for(SMALL)
         words = self._words = memoryview(self._small.data)
@@ -255,12 +249,12 @@ class SmallPush:
             SmallPushSide(side, parts, _key_columns(plan, side), words, sides[other(side)], self._work_words)
             for side in SIDES
         )
-        self._ranks = np.empty(MOST_ROWS, np.int64), np.empty(MOST_ROWS, np.int64)
+        self._ranks = np.empty(self._largest, np.int64), np.empty(self._largest, np.int64)
         words[AT["left"] + RANKS], words[AT["right"] + RANKS] = map(address_of, self._ranks)
         # The rows of a join that is not inner are made out of pairs first.
         self._inner = parts.join_type is None
         self._gathers = plan.config.output == "pairs" and self._inner
-        self._ordinals = np.empty((2, BLOCK_PLACES), np.int64)
+        self._ordinals = np.empty((2, self._block_places), np.int64)
         if self._gathers or not self._inner:
             words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
         # Where the address of each output column is stored.
@@ -270,7 +264,7 @@ class SmallPush:
         self._columns: dict[str | None, tuple[ListedColumns, ListedColumns] | None] = {
             None: (self._left.columns, self._right.columns)
         }
-        self._most_rows = min(MOST_ROWS, slice_rows(plan, {}))
+        self._most_rows = min(self._largest, slice_rows(plan, {}))
         self._places = 0
         """Pairs that the accepted push has room for."""
         self._roomy, self._aside = False, plan.config.order == "none"
@@ -280,7 +274,7 @@ class SmallPush:
         at = {side: AT[side] + PACK for side in SIDES}
         packing = KeyPacking(self._parts.plan, self._parts.windows, composite, self._words, at)
         # Kept, since the kernels know only addresses.
-        self._room = {side: np.empty((3, MOST_ROWS), np.int64) for side in SIDES}
+        self._room = {side: np.empty((3, self._largest), np.int64) for side in SIDES}
         for side, room in self._room.items():
             packing.give_room(side, room)
             self._words[AT[side] + KEY] = address_of(room[0])
@@ -312,7 +306,7 @@ class SmallPush:
         rows, by = batch.left_rows + batch.right_rows, batch.order_by
         # Room for as many pairs as the last push had, and more.
         self._places = min(self._cells.expected + self._cells.expected // 8 + rows, self._parts.limit.rows)
-        if not 0 < rows <= self._most_rows or self._places > BLOCK_PLACES:
+        if not 0 < rows <= self._most_rows or self._places > self._block_places:
             return False
         if self._packing is not None and not self._packing.look():
             return False
@@ -380,13 +374,13 @@ class SmallPush:
         words, work, block = self._words, self._work_words, self._block
         if block is not None:
             if block.used + places > block.places:
-                block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, BLOCK_PLACES)
+                block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, self._block_places)
             for at, (address, width) in zip(self._out, block.columns, strict=True):
                 words[at] = address + block.used * width
         words[PLACES], words[ASIDE] = places, not ordered or self._aside
         if not (self._roomy and work[VIEWS[0]] and work[VIEWS[1]]):
             for side in self._cells.probe_sides.values():
-                side.make_room(MOST_ROWS, work)
+                side.make_room(self._largest, work)
             self._roomy = True
 
     def _go_on(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:

@@ -39,13 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FusedRuns"]
 
-MATCHES, MOST_MATCHES, MOST_COUNTED = 16, 1 << 20, 1 << 17
-"""Initial room, in matches a probe, and the largest room for the matches of a side: 4 MiB; less where they are only
-counted, because the general path counts ranges without reading their rows."""
-
-REST = 32
-"""Pushes that take the general path after one with more matches than that."""
-
 
 class AcceptedRuns(NamedTuple):
     """What `accepts` knows of a batch: keys (n,) int64 of each side, and where they go."""
@@ -65,7 +58,7 @@ SIGN, LOWS, HIGHS, AT_VIEW, SCRATCH, POSITIONS, COUNTS = (
 class RunProbes:
     """The probes of one side and their matches, in memory that is used again by the next push."""
 
-    def __init__(self, keys: ShiftedColumn, view: tuple[int, int]) -> None:
+    def __init__(self, keys: ShiftedColumn, view: tuple[int, int], matches: int) -> None:
         self._shift = keys.shift
         self._probes = words_for(RUN_PROBES)
         self._words = memoryview(self._probes.data)
@@ -73,7 +66,7 @@ class RunProbes:
         point(self._words, LOWS, keys.shift.lows)
         point(self._words, HIGHS, keys.shift.highs)
         self._words[AT_VIEW + SIZE], self._words[AT_VIEW + SLIDE] = view
-        self._places = MATCHES
+        self._places = matches
         self._scratch = self.positions = np.empty(0, np.uint32)
         self.counts = np.empty(0, np.int32)
         self.total = 0
@@ -119,7 +112,9 @@ class FusedRuns(FusedPush):
         plan = parts.plan
         keys = key_columns(plan)
         super().__init__(parts, keys)
-        self._probes = {role: RunProbes(keys[role][0], plan.scope.view(other(role))) for role in SIDES}
+        self._probes = {
+            role: RunProbes(keys[role][0], plan.scope.view(other(role)), plan.tuning.run_matches) for role in SIDES
+        }
         self._largest = slice_rows(plan, {})
         self._rests_until = 0
         """Rows of the join up to which pushes take the general path."""
@@ -188,11 +183,12 @@ class FusedRuns(FusedPush):
 
     def _by_general_means(self, batch: PushBatch, arrivals: Arrivals, first: dict[Side, int]) -> pa.Table:
         """Probe again, since there was not room for all matches, and make more room for the next pushes."""
-        most = MOST_COUNTED if self._counting else MOST_MATCHES
+        tuning = self._parts.plan.tuning
+        most = tuning.most_run_counts if self._counting else tuning.most_run_matches
         for role in SIDES:
             probes = self._probes[role]
             if probes.total < 0 and not probes.learn(batch.columns[role].rows, most):
-                self._rests_until = self._seen() + REST * batch.rows
+                self._rests_until = self._seen() + tuning.run_rest * batch.rows
         push = arrived(batch.columns, arrivals)
         return self._concatenated(self._parts.shared.probe_again(push, first), push, first)
 

@@ -78,9 +78,6 @@ NOTHING: frozenset[int] = frozenset()
 ENDS = 4
 """Lower and upper ends of the ranges of probes, and of those of the second term."""
 
-REST = 64
-"""Pushes that take the general path after one for which a program gave up: such values hardly come alone."""
-
 OF_TERMS = 6
 """Words of the shifts of both terms, behind which is how the first one's ranges are closed, see `find_ranges`."""
 
@@ -427,7 +424,7 @@ class FusedTerms(FusedCells):
         with np.errstate(all="ignore"):  # as plain Python, the kernel would warn
             out = super().run(batch, first)
         if self._words[GAVE_UP]:
-            self._rest = REST
+            self._rest = self._parts.plan.tuning.program_rest
         return out
 
     def _set_program(self) -> None:

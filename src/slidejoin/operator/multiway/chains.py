@@ -178,17 +178,17 @@ def producing_rows(plan: MultiPlan, own: ArrivedRows, stream: int) -> NDArray[np
     return np.flatnonzero(truth(plan.own[stream], ColumnsBySide({"left": columns}), own.rows))
 
 
-SMALLEST_STRETCH = 1 << 13
-"""Rows of a stretch that are worth a thread."""
-
 LARGEST_STRETCH = 1 << 16
 
 END = np.iinfo(np.int64).max
 
 
-def stretches_of(rows: int, threads: int) -> list[tuple[int, int]]:
-    """Cut so many arrivals of a slice into stretches for threads: the first and behind the last one of each."""
-    size = min(max(-(-rows // threads), SMALLEST_STRETCH), LARGEST_STRETCH)
+def stretches_of(rows: int, threads: int, least: int) -> list[tuple[int, int]]:
+    """Cut so many arrivals of a slice into stretches for threads: the first and behind the last one of each.
+
+    A stretch of `least` rows is worth a thread.
+    """
+    size = min(max(-(-rows // threads), least), LARGEST_STRETCH)
     return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
 

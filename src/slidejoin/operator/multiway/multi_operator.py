@@ -146,7 +146,7 @@ class MultiOperator:
 
     def _produced(self, part: MultiPush, first: Sequence[int]) -> Iterator[pa.Table]:
         """Yield what the rows of a slice produce, several stretches at a time."""
-        stretches = stretches_of(part.rows, self._workers.threads)
+        stretches = stretches_of(part.rows, self._workers.threads, self.plan.tuning.stretch_rows)
         together = self._workers.threads
         for at in range(0, len(stretches), together):
             group = stretches[at : at + together]

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from slidejoin.index.kinds import RUNS
-from slidejoin.operator.window.side import LOADED_AT_ONCE, SideWindow
+from slidejoin.operator.window.side import SideWindow
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk
 
@@ -98,7 +98,7 @@ class StreamWindow:
         for first, rows in stretches:
             self.payload.skip_to(first)
             # In parts, because only whole ones expire.
-            parts, ordinal = TableLimit(max(rows // 8, LOADED_AT_ONCE), SLICE.nbytes), first
+            parts, ordinal = TableLimit(max(rows // 8, self._plan.tuning.loaded_rows), SLICE.nbytes), first
             for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
                 newest = self._plan.newest(self._number, part)
                 self.payload.append_rows(ordinal, part, newest, self.payload.rows + part.num_rows)

@@ -62,9 +62,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LatestRows"]
 
-FIRST_SLOTS, FIRST_ROOM = 1 << 10, 1 << 12
-"""Slots of an empty table, and rows for which its queue has room."""
-
 LONG = 8
 """Bytes of values, and of keys that are not short."""
 
@@ -146,8 +143,8 @@ class LatestRows:
         self._empty()
 
     def _empty(self) -> None:
-        self._slots = _slots(FIRST_SLOTS)
-        self._queue = np.zeros((FIRST_ROOM, QUEUED), np.int64)
+        self._slots = _slots(self._plan.tuning.latest_slots)
+        self._queue = np.zeros((self._plan.tuning.latest_queue, QUEUED), np.int64)
         self._state = np.zeros(STATE, np.int64)
         self._state[[LARGEST, DISORDERED]] = INT64.min, NOBODY
         self._log = np.empty((TOGETHER, LOG), np.int64)

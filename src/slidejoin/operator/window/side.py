@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SideWindow", "branch_keys", "term_keys", "too_far"]
 
-LOADED_AT_ONCE = 1 << 11
-"""Rows inserted at once when a window is loaded."""
-
-FARTHEST = 4
-"""An index may span this many times the live rows; otherwise one row far ahead in time could make it grow for ever."""
-
 LONGEST = 1 << 29
 """Ordinals that an index with a place for each may span: 32-bit positions can distinguish as many."""
 
@@ -58,7 +52,7 @@ def too_far(span: int, rows: int, plan: Plan) -> bool:
 
     A few old rows would keep the places of all newer ones, and positions can distinguish `LONGEST` rows.
     """
-    return span > min(FARTHEST * (rows + plan.tuning.largest_slice), LONGEST)
+    return span > min(plan.tuning.ordinal_spread * (rows + plan.tuning.largest_slice), LONGEST)
 
 
 def term_keys(plan: Plan, side: Side, table: pa.Table) -> list[TermKeys]:
@@ -236,7 +230,7 @@ class SideWindow:
         for first, rows in stretches:
             self.skip_to(first)
             # In parts, because only whole sub-windows expire.
-            parts = TableLimit(max(rows // 8, LOADED_AT_ONCE), SLICE.nbytes)
+            parts = TableLimit(max(rows // 8, self.plan.tuning.loaded_rows), SLICE.nbytes)
             for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
                 ordinal = self.rows_seen
                 self.rows_seen += part.num_rows
