@@ -102,8 +102,8 @@ class Branch:
         For each of them its number among the predicate's own terms, -1 for the scope.
     axes : dict or None
         How each side's keys of the indexed term are spread over cells; None if its ranges are not narrow.
-    composite : Composite or None
-        The terms that are indexed together; None for the first alone.
+    key : Composite
+        The terms that are indexed together, or the first alone.
     planar : bool
         Whether two ranges, or a composite key and a range, are the keys of the planar index.
     deferred : bool
@@ -117,7 +117,7 @@ class Branch:
     terms: tuple[Term, ...]
     numbers: tuple[int, ...]
     axes: dict[Side, Axis] | None
-    composite: Composite | None
+    key: Composite
     planar: bool
     deferred: bool
     loose: frozenset[int] = field(init=False)
@@ -140,21 +140,17 @@ class Branch:
 
     def index_terms(self, algorithm: str) -> IndexTerms:
         """Return which terms an index answers, as far as the predicate alone tells."""
-        of, kind = self.composite, kind_of(algorithm)
-        second = self._second if kind.two_keys else None
-        if of is None:
-            return IndexTerms(algorithm, (), 0, second)
-        if kind.fixed_width and self.axes is None:
+        of, kind = self.key, kind_of(algorithm)
+        if of.equal and kind.fixed_width and self.axes is None:
             return IndexTerms(algorithm, of.equal, None)
-        return IndexTerms(algorithm, of.equal, of.range, second)
+        return IndexTerms(algorithm, of.equal, of.range, self._second if kind.two_keys else None)
 
     @property
     def _second(self) -> int | None:
         """Place of the second key of an index that has two; None without one."""
         if not self.planar and not kind_of(self.config.algorithm).two_keys:
             return None
-        taken = (0,) if self.composite is None else self.composite.terms
-        return next((place for place in range(len(self.terms)) if place not in taken), None)
+        return next((place for place in range(len(self.terms)) if place not in self.key.terms), None)
 
     @property
     def sealed_terms(self) -> IndexTerms:
@@ -265,8 +261,8 @@ def bound_branch(config: JoinSpec, bound: BoundPredicate, scope: Scope, rule: De
     if planar or kind.two_keys:
         numbered = in_planar_order(numbered)
     terms, numbers = zip(*numbered, strict=True)
-    composite = _composite(config, terms, nearest)
-    narrow = terms[0] if composite is None or composite.range is None else terms[composite.range]
+    key = _key(config, terms, nearest)
+    narrow = terms[key.range or 0]
     axes = cell_axes(narrow, config.window)
     if kind.fixed_width and axes is None:
         msg = (
@@ -281,10 +277,10 @@ def bound_branch(config: JoinSpec, bound: BoundPredicate, scope: Scope, rule: De
             f"sides; the best term here is {terms[0].label}. Use algorithm='auto', {RUNS!r} or one of {others}"
         )
         raise PredicateError(msg)
-    return Branch(config, bound, terms, numbers, axes, composite, planar, rule is not None)
+    return Branch(config, bound, terms, numbers, axes, key, planar, rule is not None)
 
 
-def _composite(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | None) -> Composite | None:
+def _key(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | None) -> Composite:
     """Return which terms are one key together: all equalities, and the narrowest range that the index can answer."""
     kind, shapes = kind_of(config.algorithm), {"band", "ranges"}
     if kind.equality_only:
@@ -301,7 +297,7 @@ def _composite(config: JoinSpec, terms: Sequence[Term], nearest: NearestRule | N
     ]
     chosen = min(pairs)[-1] if equal and pairs else None
     if len(equal) + (chosen is not None) < 2:  # noqa: PLR2004 - two are together
-        return None
+        return Composite((), True, 0)  # noqa: FBT003 - the first term, whatever it is
     return Composite(equal, all(terms[place].exact for place in equal), chosen)
 
 

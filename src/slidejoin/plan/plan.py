@@ -224,7 +224,8 @@ class Plan:
     @property
     def composite(self) -> Composite | None:
         """The terms that are indexed together; None for the first alone, and where branches have an index each."""
-        return None if self.is_union else self.branches[0].composite
+        key = self.branches[0].key
+        return None if self.is_union or key.plain else key
 
     @property
     def axis(self) -> Axis | None:
