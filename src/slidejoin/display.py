@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from html import escape
 from math import floor, isfinite, log10
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Explanation", "figure", "figures_html", "figures_text", "size", "table_html"]
+__all__ = ["Counters", "Explanation", "Printed", "figure", "figures_html", "figures_text", "size", "table_html"]
 
 UNIT = 1000
 UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
@@ -33,6 +34,37 @@ class Explanation(str):
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self)}</pre>"
+
+
+class Printed:
+    """What is read as text: it shows as that, also in notebooks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+class Counters:
+    """A dataclass of figures: it shows one a line, and as a table in notebooks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return figures_text(self._shown())
+
+    def _repr_html_(self) -> str:
+        return figures_html(self._shown())
+
+    def _shown(self) -> dict[str, Any]:
+        return self.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures as plain JSON values."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
 
 
 def size(count: int) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from threading import Condition, Thread, get_ident
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from slidejoin.display import figures_html, figures_text
+from slidejoin.display import Counters
 from slidejoin.errors import ArgumentError, FeedFullError, JoinClosedError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = ["FeedQueue", "FeedStats"]
 
 
 @dataclass(slots=True, repr=False)
-class FeedStats:
+class FeedStats(Counters):
     """What a feed has seen and done so far; it prints one rounded figure a line.
 
     Attributes
@@ -72,16 +72,6 @@ class FeedStats:
     seconds: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("push", "idle", "held", "wait", "shed"), 0.0)
     )
-
-    def __repr__(self) -> str:
-        return figures_text(asdict(self))
-
-    def _repr_html_(self) -> str:
-        return figures_html(asdict(self))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all counters as plain JSON values."""
-        return asdict(self)
 
 
 LAST_PUSH = 10.0

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.display import figures_html, figures_text
+from slidejoin.display import Counters
 from slidejoin.errors import StateError
 from slidejoin.stored import MOST_COUNTED, StoredValue
 
@@ -17,7 +17,7 @@ __all__ = ["Stats"]
 
 
 @dataclass(slots=True, repr=False)
-class Stats:
+class Stats(Counters):
     """What a join has seen and done so far; it prints one rounded figure a line.
 
     Attributes
@@ -93,19 +93,9 @@ class Stats:
         for field_ in fields(self):
             setattr(self, field_.name, getattr(other, field_.name))
 
-    def __repr__(self) -> str:
-        return figures_text(self._known())
-
-    def _repr_html_(self) -> str:
-        return figures_html(self._known())
-
-    def _known(self) -> dict[str, Any]:
+    def _shown(self) -> dict[str, Any]:
         """Return the figures that this join has: one over a count window has no watermark."""
         return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all counters as plain JSON values."""
-        return asdict(self)
 
     @staticmethod
     def from_json(plain: object) -> Stats:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from slidejoin.display import figures_html, figures_text
+from slidejoin.display import Counters
 from slidejoin.stored import MOST_COUNTED, StoredValue
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class StepFigures:
 
 
 @dataclass(slots=True, repr=False)
-class MultiStats:
+class MultiStats(Counters):
     """What a join of many streams has seen and done so far; it prints one rounded figure a line.
 
     Attributes
@@ -97,16 +97,6 @@ class MultiStats:
     def spent(self, step: str, seconds: float) -> None:
         """Add to ``seconds[step]``."""
         self.seconds[step] = self.seconds.get(step, 0.0) + seconds
-
-    def __repr__(self) -> str:
-        return figures_text(self.to_json())
-
-    def _repr_html_(self) -> str:
-        return figures_html(self.to_json())
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all counters as plain JSON values."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @staticmethod
     def from_json(plain: object, streams: Sequence[str]) -> MultiStats:

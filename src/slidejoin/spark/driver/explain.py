@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from html import escape
 from math import isqrt
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.arguments import shown
+from slidejoin.display import Printed
 from slidejoin.errors import PredicateError, nearest
 from slidejoin.operator.ingest.batches import to_table
 from slidejoin.operator.join_operator import JoinOperator
@@ -73,7 +73,7 @@ UNEVEN = 1.5
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class JoinExplanation:
+class JoinExplanation(Printed):
     """How a join would run on Spark; it prints as text, all of it.
 
     Attributes
@@ -105,12 +105,6 @@ class JoinExplanation:
     spreads: dict[int, float]
     plan: str
     known: str = ""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         """Return the explanation for people."""
@@ -382,7 +376,7 @@ def _plan_text(plan: Plan, how: JoinType, sample: Mapping[Side, pa.Table] | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StreamsExplanation:
+class StreamsExplanation(Printed):
     """How a join of many streams would run on Spark; it prints as text, all of it.
 
     Attributes
@@ -411,12 +405,6 @@ class StreamsExplanation:
     strategies: tuple[str, ...]
     buckets: int
     plan: str
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         """Return the explanation for people."""

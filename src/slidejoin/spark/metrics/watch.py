@@ -6,14 +6,14 @@ import json
 import logging
 import sys
 from collections import Counter, deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pyspark.sql.streaming import StreamingQueryListener
 
 from slidejoin.arguments import shown, whole_number
-from slidejoin.display import figures_html, figures_text
+from slidejoin.display import Counters
 from slidejoin.errors import ArgumentError, ArgumentTypeError
 from slidejoin.sides import SIDES, other
 from slidejoin.spark.job.checks import SparkJoinError, check_spark, is_connect
@@ -128,7 +128,7 @@ SUMS = (
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class JoinProgress:
+class JoinProgress(Counters):
     """One micro-batch of one join; it prints one rounded figure a line.
 
     Rows are counted where they are joined: a row that goes to three buckets counts three times, and one that can match
@@ -216,16 +216,6 @@ class JoinProgress:
     seconds: dict[str, float]
     slowest_bucket: float
     batch_seconds: float
-
-    def __repr__(self) -> str:
-        return figures_text(asdict(self))
-
-    def _repr_html_(self) -> str:
-        return figures_html(asdict(self))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all figures as plain JSON values."""
-        return asdict(self)
 
 
 class Watch:
