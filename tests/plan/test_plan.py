@@ -66,3 +66,23 @@ def test_explain(on: str, lines: list[str]) -> None:
     text = plan(on).explain()
     for line in lines:
         assert line in text, text
+
+
+@pytest.mark.parametrize(
+    ("on", "keys"),
+    [
+        ("l.a < r.a", [((), 0)]),
+        ("l.a = r.a AND l.b < r.b", [((0,), 1)]),
+        ("l.a = r.a OR l.b = r.b AND l.a < r.b", [((), 0), ((0,), 1)]),
+    ],
+)
+def test_a_plan_is_a_tuple_of_branches_each_with_a_key_of_one_term_or_more(
+    on: str, keys: list[tuple[tuple[int, ...], int]]
+) -> None:
+    """One class for one index and for several: the layout has as many branches, and a plain key is of one term."""
+    made = plan(on)
+    assert [(branch.key.equal, branch.key.range) for branch in made.branches] == keys
+    layout = made.key_layout("left", made.index_terms(made.algorithm))
+    assert [own.of.plain for own in layout.branches] == [len(equal) == 0 for equal, _ in keys]
+    assert made.is_union == (len(keys) > 1)
+    assert len(plan(" OR ".join(f"l.a = r.a + {n} AND l.b > r.b" for n in range(9))).branches) == 1

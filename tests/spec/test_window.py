@@ -170,3 +170,18 @@ def test_windows_of_a_damaged_state(data: dict[str, Any], text: str) -> None:
 def test_units_ascend_by_whole_factors() -> None:
     sizes = list(NANOSECONDS.values())
     assert all(big % small == 0 for small, big in pairwise(sizes))
+
+
+def test_windows_of_both_kinds_answer_the_same_questions() -> None:
+    """Nobody has to ask of which kind a window is: beyond its own fields each has what the other has."""
+    one, two = ({name for name in dir(kind) if not name.startswith("_")} for kind in (sj.CountWindow, sj.TimeWindow))
+    assert (one - two, two - one) == ({"size", "slide"}, {"on", "left_on", "right_on"})
+    counted, timed = sj.CountWindow(left=4, right=8, slide=2), sj.TimeWindow(5, left_on="a", right_on="b", lateness=1)
+    assert [window.event_times("left") for window in (counted, timed)] == [(), ("a",)]
+    assert [window.lateness for window in (counted, timed)] == [0, 1]
+    assert [window.alike for window in (counted, timed, sj.CountWindow(3), sj.TimeWindow(5, on="a"))] == [
+        False, False, True, True
+    ]  # fmt: skip
+    assert [window.sampled(0.25) for window in (counted, timed)] == [sj.CountWindow(left=1, right=2), timed]
+    assert [window.of_stream() for window in (counted, timed)] == ["the last 8 rows, in blocks of 2", str(timed)]
+    assert [window.has_watermark for window in (counted, timed)] == [False, True]

@@ -151,6 +151,16 @@ def _nanoseconds(word: str, text: str, what: str) -> int:
     raise ArgumentError(msg)
 
 
+def _check_sides(kind: str, name: str, both: object, left: object, right: object) -> None:
+    """Check that a window is given for both sides in one, or for each."""
+    if (both is None) == (left is None and right is None) or (left is None) != (right is None):
+        msg = (
+            f"give {kind}({name}) or {kind}(left=…, right=…), got {name}={shown(both)}, left={shown(left)}, "
+            f"right={shown(right)}"
+        )
+        raise ArgumentError(msg)
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class CountWindow:
     """The last rows of each side.
@@ -189,12 +199,7 @@ class CountWindow:
     def __init__(
         self, size: int | None = None, *, left: int | None = None, right: int | None = None, slide: int = 1
     ) -> None:
-        if (size is None) == (left is None and right is None) or (left is None) != (right is None):
-            msg = (
-                f"give CountWindow(size) or CountWindow(left=…, right=…), got size={shown(size)}, left={shown(left)}, "
-                f"right={shown(right)}"
-            )
-            raise ArgumentError(msg)
+        _check_sides("CountWindow", "size", size, left, right)
         sizes = {"left": size if left is None else left, "right": size if right is None else right, "slide": slide}
         for name, value in sizes.items():
             rows = whole_number(value)
@@ -321,12 +326,7 @@ class TimeWindow:
         right_on: str | None = None,
         lateness: Given = 0,
     ) -> None:
-        if (length is None) == (left is None and right is None) or (left is None) != (right is None):
-            msg = (
-                f"give TimeWindow(length) or TimeWindow(left=…, right=…), got length={shown(length)}, "
-                f"left={shown(left)}, right={shown(right)}"
-            )
-            raise ArgumentError(msg)
+        _check_sides("TimeWindow", "length", length, left, right)
         if (on is None) == (left_on is None and right_on is None) or (left_on is None) != (right_on is None):
             msg = (
                 f"name the event-time column: on=…, or left_on=… and right_on=…; got on={shown(on)}, "
