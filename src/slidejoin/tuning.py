@@ -204,6 +204,9 @@ class Tuning:
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
+    text_block: int = 1 << 12
+    """Bytes of the first block of long texts, unless more are added at once; each block is twice the one before."""
+    largest_text_block: int = 1 << 20
     text_room: int = 1 << 9
     """Texts for which there is room at first."""
     text_hash_bits: int = (1 << 64) - 1

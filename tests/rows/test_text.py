@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.rows import text as module
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
+from slidejoin.rows.text import Heap, text_arrays
+from slidejoin.tuning import Tuning
+from tests.narrow import tune
 
 KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
@@ -46,9 +48,7 @@ def test_rows_are_those_that_arrow_takes(
 ) -> None:
     whole = arrow(kind, texts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALLEST_BLOCK", block)
-        patch.setattr(module, "LARGEST_BLOCK", 2 * block)
-        patch.setattr(module, "LARGEST_OFFSET", largest)
+        tune(patch, text_block=block, largest_text_block=2 * block)
         payload = Payload(pa.schema([("a", kind)]))
         one_by_one(payload, whole, sizes)
         asked = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=100))
@@ -57,10 +57,17 @@ def test_rows_are_those_that_arrow_takes(
     got.validate(full=True)
     assert got.type == kind
     assert got.to_pylist() == whole.take(pa.array(asked, pa.int64())).to_pylist()
+    assert got.num_chunks <= 1
+    words = np.zeros((len(texts), 2), np.uint64)
+    heap = Heap([], Tuning(text_block=block))
+    heap.put(pa.chunked_array([whole]), words)
+    parts = text_arrays(kind, words, None, np.asarray(whole.is_valid()).astype(np.uint8), largest)
+    chunks = parts.chunks if isinstance(parts, pa.ChunkedArray) else [parts]
+    assert [text for chunk in chunks for text in chunk.to_pylist()] == whole.to_pylist()
     if kind in (pa.string(), pa.binary()):
-        assert all(chunk.nbytes <= largest + 8 * len(chunk) + 8 or len(chunk) == 1 for chunk in got.chunks)
+        assert all(chunk.nbytes <= largest + 8 * len(chunk) + 8 or len(chunk) == 1 for chunk in chunks)
     else:
-        assert got.num_chunks <= 1
+        assert len(chunks) == 1
     back.table.validate(full=True)
     assert back.table.column("a").to_pylist() == whole.to_pylist()
     assert payload.nbytes == 16 * len(texts) + sum(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
@@ -48,12 +49,12 @@ class MatchesInStretches(BatchMatches):
         self, first: int, last: int, places: NDArray[np.int64], probes: NDArray[np.int64], stored: NDArray[np.int64]
     ) -> None:
         """Write the pairs of probes first…last-1, each part by a thread of its own, see `BatchMatches`."""
-        tasks = []
+        tasks: list[Callable[[], None]] = []
         for part, begin, end in zip(self._parts, self.bounds, self.bounds[1:], strict=False):
             low, high = max(first, begin), min(last, end)
             if low < high:
                 own = places[begin:end]
-                tasks.append(_call(part.fill, low - begin, high - begin, own, probes, stored))
+                tasks.append(partial(part.fill, low - begin, high - begin, own, probes, stored))
         self._workers.run(tasks)
 
 
@@ -68,10 +69,6 @@ class PartsInRanges:
         number = min(max(bisect_right(self._bounds, low) - 1, 0), len(self._parts) - 1)
         first = self._bounds[number]
         return self._parts[number].described(slots[first:], low - first, high - first)
-
-
-def _call(fill: Callable[..., None], *args: object) -> Callable[[], None]:
-    return lambda: fill(*args)
 
 
 class Searched(Protocol):
@@ -91,13 +88,10 @@ def search(index: Searched, probes: Probes, workers: Workers) -> BatchMatches:
     bounds = [n * i // count for i in range(count + 1)]
     parts: list[BatchMatches | None] = [None] * count
 
-    def task(number: int) -> Callable[[], None]:
-        def run() -> None:
-            parts[number] = index.search(probes.part(bounds[number], bounds[number + 1]))
+    def find(number: int) -> None:
+        parts[number] = index.search(probes.part(bounds[number], bounds[number + 1]))
 
-        return run
-
-    workers.run([task(number) for number in range(count)])
+    workers.run([partial(find, number) for number in range(count)])
     return MatchesInStretches(bounds, [part for part in parts if part is not None], workers)
 
 

@@ -200,7 +200,7 @@ class Chunk:
     def clear(self) -> None:
         """Remove the rows; the next ones follow them."""
         self.base, self.time_max, self.pieces = self.end, None, []
-        self.heap = Heap(self.heap.blocks)
+        self.heap = self.heap.emptied()
 
     def table(self, schema: pa.Schema, fixed: Sequence[Fixed]) -> pa.Table:
         """Return a copy of the rows."""

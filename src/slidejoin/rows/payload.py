@@ -226,7 +226,7 @@ class Payload:
             self.chunks[-1].limit = self.chunks[-1].end
 
     def _append_whole(self, piece: Piece) -> None:
-        chunk = Chunk(piece.base, piece.base, piece.end, self._records.memory(0), Heap([]))
+        chunk = Chunk(piece.base, piece.base, piece.end, self._records.memory(0), Heap([], self._tuning))
         chunk.pieces.append(piece)
         chunk.end, chunk.time_max = piece.end, piece.time_max
         self.chunks.append(chunk)
@@ -243,9 +243,9 @@ class Payload:
         origin = base >> self._shift << self._shift
         capacity = units << self._shift
         fitting = [(rows, heap) for rows, heap in self._spare if rows.size == capacity]
-        rows, heap = fitting.pop() if fitting else (self._records.memory(capacity), Heap([]))
+        rows, heap = fitting.pop() if fitting else (self._records.memory(capacity), Heap([], self._tuning))
         self._spare = fitting
-        chunk = Chunk(base, origin, origin + capacity, rows, Heap(heap.blocks))
+        chunk = Chunk(base, origin, origin + capacity, rows, heap.emptied())
         self.chunks.append(chunk)
         self._directory.opened(self.chunks)
         return chunk

@@ -14,11 +14,9 @@ from slidejoin.rows.widths import TEXTS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Heap", "is_text", "long_bytes", "offsets_of", "text_arrays", "text_lengths"]
+    from slidejoin.tuning import Tuning
 
-SMALLEST_BLOCK = 1 << 12
-LARGEST_BLOCK = 1 << 20
-"""Bytes of the first block, unless more are added at once; each block is twice the one before."""
+__all__ = ["Heap", "is_text", "long_bytes", "offsets_of", "text_arrays", "text_lengths"]
 
 LARGEST_OFFSET = (1 << 31) - 1
 """Bytes that an Arrow array with offsets of 32 bits can hold; more become several arrays."""
@@ -36,10 +34,12 @@ class Heap:
     ----------
     spare : list of arrays
         Unused blocks, which are taken before new ones.
+    tuning : Tuning
+        How large blocks are.
     """
 
-    def __init__(self, spare: list[NDArray[np.uint8]]) -> None:
-        self._spare = spare
+    def __init__(self, spare: list[NDArray[np.uint8]], tuning: Tuning) -> None:
+        self._spare, self._tuning = spare, tuning
         self._blocks: list[NDArray[np.uint8]] = []
         self._room = np.zeros(2, np.int64)
         self.used = 0
@@ -69,15 +69,19 @@ class Heap:
     def _grow(self, least: int) -> None:
         block = next((block for block in self._spare if block.size >= least), None)
         if block is None:
-            last = self._blocks[-1].size if self._blocks else SMALLEST_BLOCK // 2
-            block = np.empty(max(least, min(2 * last, LARGEST_BLOCK)), np.uint8)
+            last = self._blocks[-1].size if self._blocks else self._tuning.text_block // 2
+            block = np.empty(max(least, min(2 * last, self._tuning.largest_text_block)), np.uint8)
         self._spare = [spare for spare in self._spare if spare is not block]
         self._blocks.append(block)
         self._room[:] = block.ctypes.data, block.ctypes.data + block.size
 
+    def emptied(self) -> Heap:
+        """Return a heap that has all memory of this one, after its chunk is freed."""
+        return Heap(self._blocks + self._spare, self._tuning)
+
     @property
     def blocks(self) -> list[NDArray[np.uint8]]:
-        """All memory, for another heap after the chunk is freed."""
+        """All memory."""
         return self._blocks + self._spare
 
 
@@ -94,20 +98,25 @@ def offsets_of(array: pa.Array[Any]) -> NDArray[np.int64]:
 
 
 def text_arrays(
-    kind: pa.DataType, texts: NDArray[np.uint64], size: int | None, valid: NDArray[np.uint8] | None
+    kind: pa.DataType,
+    texts: NDArray[np.uint64],
+    size: int | None,
+    valid: NDArray[np.uint8] | None,
+    largest: int = LARGEST_OFFSET,
 ) -> pa.Array[Any] | pa.ChunkedArray[Any]:
     """Return texts (n, 2) uint64, as they are in records, as Arrow has them.
 
-    `size` is the number of their bytes, if it is known; `valid` (n,) uint8 is 0 where they are NULL.
+    `size` is the number of their bytes, if it is known; `valid` (n,) uint8 is 0 where they are NULL. An array with
+    offsets of 32 bits has at most `largest` bytes, or one text.
     """
     if size is None:
         size = int(text_lengths(texts).sum())
     width = TEXTS[kind.id]
-    if width == 4 and size > LARGEST_OFFSET and len(texts) > 1:  # noqa: PLR2004 - bytes
+    if width == 4 and size > largest and len(texts) > 1:  # noqa: PLR2004 - bytes
         half = len(texts) // 2
         arrays: list[pa.Array[Any]] = []
         for rows in (slice(0, half), slice(half, None)):
-            part = text_arrays(kind, texts[rows], None, None if valid is None else valid[rows])
+            part = text_arrays(kind, texts[rows], None, None if valid is None else valid[rows], largest)
             arrays += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
         return chunks_of(arrays, kind)
     data, offsets = np.empty(size + TEXT, np.uint8), np.empty(len(texts) + 1, np.dtype(f"i{width}"))

@@ -185,7 +185,7 @@ def count_ascending(probes: OrderedProbes, runs: list[Run], checks: list[int]) -
     ranges, counts = words_pool.take(len(checked) * n).reshape(len(checked), n), np.empty(n, np.int64)
     count_around(runs_table(runs, checks), probes.ordered, counts, ranges)
     for line, run in zip(ranges, checked, strict=True):
-        run.sights.count(probes, run.base, line, counts)
+        run.sights.count(probes.seen, probes.view, probes.rank, run.base, line, counts)
     return counts
 
 

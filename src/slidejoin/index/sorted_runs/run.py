@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -70,22 +70,6 @@ REBUILT_FROM = 32
 """If more than 1/32 of a run's rows have entered or left since, all levels are rebuilt."""
 
 
-class InOrder(Protocol):
-    """The attributes of probes used here, see `slidejoin.index.sorted_runs.probes.OrderedProbes`."""
-
-    @property
-    def rank(self) -> NDArray[np.int64]:
-        """Places of the probes in the arrival order, (n,)."""
-
-    @property
-    def view(self) -> NDArray[np.int64]:
-        """What they see of the stored side."""
-
-    @property
-    def seen(self) -> tuple[int, int, int, int]:
-        """Stored ordinals that the first and the last probe see."""
-
-
 def new_seen(size: int) -> Seen:
     """Return memory for the bitmap of a run with so many keys; nothing is known yet."""
     words = size // WIDTH + 1
@@ -122,10 +106,21 @@ class Visibility:
         # Taking and returning are atomic list operations, so any thread may do both.
         self._idle: list[Seen] = []
 
-    def count(self, probes: InOrder, base: int, ranges: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-        """Add to `counts` (n,) int64 how many rows each probe sees in its range, (n,) uint64; `base` is the run's."""
+    def count(
+        self,
+        seen_by_ends: tuple[int, int, int, int],
+        view: NDArray[np.int64],
+        rank: NDArray[np.int64],
+        base: int,
+        ranges: NDArray[np.uint64],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """Add to `counts` (n,) int64 how many rows each probe sees in its range, (n,) uint64; `base` is the run's.
+
+        The first three say what probes see, see `slidejoin.index.sorted_runs.probes.OrderedProbes`.
+        """
         rows = self._places.size
-        gone, come = (min(max(seen - base, 0), rows) for seen in (probes.seen[0], probes.seen[2]))
+        gone, come = (min(max(seen - base, 0), rows) for seen in seen_by_ends[::2])
         try:
             seen = self._idle.pop()
         except IndexError:
@@ -133,7 +128,7 @@ class Visibility:
         left, entered = gone - int(seen.state[GONE]), come - int(seen.state[COME])
         if seen.state[GONE] < 0 or min(left, entered) < 0 or max(left, entered) > rows // REBUILT_FROM:
             see_rows(self._words, self._size, gone, come, seen)
-        count_in_turns(self._places, seen, ranges, probes.rank, probes.view, base, counts)
+        count_in_turns(self._places, seen, ranges, rank, view, base, counts)
         self._idle.append(seen)
 
     @property

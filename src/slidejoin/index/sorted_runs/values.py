@@ -144,14 +144,7 @@ class ValuesByKey:
 class Summaries:
     """A record for each place of a run, and a table over blocks of places. O(rows * channels).
 
-    Parameters
-    ----------
-    words : (size + PAD,) uint64
-        Of a run with at least one key.
-    size, base : int
-        Its keys, and the ordinal of its first row.
-    values : ValuesByOrdinal
-        Of its rows.
+    The parameters are those of `ValuesByKey`.
 
     Attributes
     ----------
