@@ -36,7 +36,6 @@ from slidejoin.operator.window.latest_rows import LatestRows
 from slidejoin.operator.window.side import SideWindow, too_far
 from slidejoin.plan.latest_terms import LatestTerms
 from slidejoin.plan.output_schema import together
-from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
 from slidejoin.runtime.threads import Workers
@@ -350,7 +349,7 @@ class JoinOperator:
     def expire(self, watermark: int) -> None:
         """Expire the rows of a time window that no row at or above the watermark can see."""
         scope = self.plan.scope
-        if isinstance(scope, OrdinalScope):
+        if scope.counted is not None:
             return
         oldest = {side: scope.oldest(side, watermark) for side in SIDES}
         if self.deferred is not None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.operator.ingest.kernels.clocks import run_clocks
-from slidejoin.plan.window_term import OrdinalScope, TimeScope
+from slidejoin.plan.window_term import TimeScope
 from slidejoin.predicate.truth.types import UNIT_SCALE
 from slidejoin.sides import SIDES
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.operator.push import PushBatch
     from slidejoin.plan.plan import Plan
-    from slidejoin.plan.window_term import TermScope
+    from slidejoin.plan.window_term import Scope
     from slidejoin.sides import Side
 
 __all__ = ["EventTimes"]
@@ -31,21 +31,21 @@ NO_FLAGS = np.empty(0, np.bool_)
 class EventTimes:
     """The event times of a push, which a time window needs in addition to the keys."""
 
-    def __init__(self, plan: Plan, scope: TermScope) -> None:
+    def __init__(self, plan: Plan, scope: Scope) -> None:
         self._places = {side: plan.schema(side).get_field_index(scope.columns(side)[0]) for side in SIDES}
         self._clocks = np.empty(2, np.int64)
 
     @staticmethod
     def of(plan: Plan) -> EventTimes | None:
         """Return those of a join; None for one without event times."""
-        return None if isinstance(plan.scope, OrdinalScope) else EventTimes(plan, plan.scope)
+        return None if plan.scope.counted is not None else EventTimes(plan, plan.scope)
 
     @staticmethod
     def serves(plan: Plan) -> bool:
         """Tell whether there are no event times, or these are ticks in memory, and lengths in reach."""
         scope = plan.scope
         if not isinstance(scope, TimeScope):
-            return isinstance(scope, OrdinalScope)
+            return scope.counted is not None
         kinds = [plan.schema(side).field(scope.window.on(side)).type for side in SIDES]
         if scope.scale is None:
             plain = all(pa.types.is_int64(kind) for kind in kinds)

@@ -29,7 +29,6 @@ from slidejoin.papers.split_join.actors import Actor, Round
 from slidejoin.papers.split_join.divided import DividedTopology
 from slidejoin.papers.split_join.join_core import later
 from slidejoin.papers.split_join.options import HandshakeLowLatency
-from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.sides import SIDES, other
 from slidejoin.spec.topologies import MOST_CORES
 
@@ -90,7 +89,7 @@ class Coordinator:
         """Return the rows that none of those of a message sees any more, and take account of these."""
         scope, window = self._plan.scope, self._plan.config.window
         gone: dict[Side, Expired] = {}
-        if isinstance(scope, OrdinalScope):
+        if scope.counted is not None:
             first = {side: window.first(side, message.before[side]) for side in SIDES}
             if self._plan.config.self_join:
                 first = dict.fromkeys(SIDES, min(first.values()))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from slidejoin.operator.ingest.arrival import Clock
 from slidejoin.papers.split_join.cores.answers import ListedInCore
-from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class JoinCore:
         a side is idle, the join's watermark may be ahead of them.
         """
         window, scope = self._plan.config.window, self._plan.scope
-        if not isinstance(scope, OrdinalScope):
+        if scope.counted is None:
             mark = later(self._clock.watermark, message.part.watermark)
             if mark is not None:
                 for side in SIDES:
