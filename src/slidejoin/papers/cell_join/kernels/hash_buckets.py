@@ -14,9 +14,8 @@ import numpy as np
 from numba import types
 
 from slidejoin.index.cells.kernels.buckets import GOLDEN, bucket_of
-from slidejoin.jit.compiling import I32, I64, OUT_I32, U64, inlined, kernel, prefetch
-from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
-from slidejoin.jit.vectors.memory import i32_at
+from slidejoin.jit.compiling import I32, I64, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
+from slidejoin.papers.kernels.in_words import reader
 from slidejoin.papers.kernels.walking import MATCHES, RANGES
 
 if TYPE_CHECKING:
@@ -53,28 +52,7 @@ class LinkedWindows(NamedTuple):
     size: int
 
 
-LINKED_WINDOWS = record([*((name, ARRAY) for name in LinkedWindows._fields[:-2]), "workers", "rows"])
-"""The words that kernels take of them."""
-
-_lines = records_in(LINKED_WINDOWS)
-
-
-@inlined
-def _windows_in(words: Any) -> Any:  # noqa: ANN401
-    """Return the basic windows of which there are words."""
-    line = _lines(words)[0]
-    return LinkedWindows(
-        i32_at(line.heads.address, line.heads.length),
-        i64_in(line.keys),
-        i64_in(line.ordinals),
-        i32_at(line.filled.address, line.filled.length),
-        i32_at(line.older.address, line.older.length),
-        i32_at(line.newer.address, line.newer.length),
-        i32_at(line.free.address, line.free.length),
-        i64_in(line.known_free),
-        workers=line.workers,
-        size=line.rows,
-    )
+_windows_in = reader(LinkedWindows, OUT_I32, OUT_I64, OUT_I64, *[OUT_I32] * 4, OUT_I64, types.int64, types.int64)
 
 
 @inlined

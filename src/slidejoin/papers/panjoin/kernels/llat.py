@@ -10,11 +10,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.jit.compiling import I32, I64, OUT_I64, U64, inlined, kernel, prefetch
-from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
-from slidejoin.jit.vectors.memory import i32_at, load_64, place_of
+from slidejoin.jit.compiling import I32, I64, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
+from slidejoin.jit.vectors.memory import load_64, place_of
 from slidejoin.jit.vectors.vectors import first_one
 from slidejoin.jit.vectors.words import LANES, load_words, splat
+from slidejoin.papers.kernels.in_words import reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,27 +78,8 @@ class LinkedEntries(NamedTuple):
     width: int
 
 
-LINKED_ENTRIES = record([*((name, ARRAY) for name in LinkedEntries._fields[:-1]), "width"])
-"""The words that kernels take of a table."""
-
-_lines = records_in(LINKED_ENTRIES)
-
-
-@inlined
-def table_in(words: Any) -> Any:  # noqa: ANN401
-    """Return the entries of which there are words."""
-    line = _lines(words)[0]
-    return LinkedEntries(
-        i64_in(line.keys),
-        i64_in(line.ordinals),
-        i32_at(line.filled.address, line.filled.length),
-        i32_at(line.following.address, line.following.length),
-        i32_at(line.first.address, line.first.length),
-        i32_at(line.last.address, line.last.length),
-        i32_at(line.behind.address, line.behind.length),
-        i64_in(line.state),
-        width=line.width,
-    )
+table_in = reader(LinkedEntries, OUT_I64, OUT_I64, *[OUT_I32] * 5, OUT_I64, types.int64)
+"""The entries of a table of which there are words."""
 
 
 class PartitionScan(NamedTuple):
@@ -121,24 +102,7 @@ class PartitionScan(NamedTuple):
     probes: NDArray[np.int32]
 
 
-_scans = records_in(record([(name, ARRAY) for name in PartitionScan._fields]))
-
-
-@inlined
-def _scan_in(words: Any) -> Any:  # noqa: ANN401
-    """Return the scan of which there are words."""
-    line = _scans(words)[0]
-    return PartitionScan(
-        i32_at(line.order.address, line.order.length),
-        i32_at(line.lows.address, line.lows.length),
-        i32_at(line.highs.address, line.highs.length),
-        i64_in(line.lo),
-        i64_in(line.hi),
-        i64_in(line.seen_from),
-        i64_in(line.seen_to),
-        i64_in(line.ordinals),
-        probes=i32_at(line.probes.address, line.probes.length),
-    )
+_scan_in = reader(PartitionScan, *[OUT_I32] * 3, *[OUT_I64] * 5, OUT_I32)
 
 
 @inlined

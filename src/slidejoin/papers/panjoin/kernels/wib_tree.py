@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I32, I64, I64_2D, U64, inlined, kernel, prefetch
-from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
-from slidejoin.jit.vectors.memory import i32_at
+from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, inlined, kernel, prefetch
 from slidejoin.jit.vectors.vectors import borrowed, count_ones
+from slidejoin.papers.kernels.in_words import reader
 from slidejoin.papers.kernels.key_lanes import KEY_LANES, keys_below
 from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G, WORD, lanes_between, put_row, table_in
 from slidejoin.papers.panjoin.kernels.rap_table import OUT_I32_2D
@@ -53,23 +52,7 @@ class InnerNodes(NamedTuple):
     fan_out: int
 
 
-INNER_NODES = record([*((name, ARRAY) for name in InnerNodes._fields[:-1]), "fan_out"])
-"""The words that kernels take of them."""
-
-_lines = records_in(INNER_NODES)
-
-
-@inlined
-def _nodes_in(words: Any) -> Any:  # noqa: ANN401
-    """Return the inner nodes of which there are words."""
-    line = _lines(words)[0]
-    return InnerNodes(
-        i64_in(line.keys),
-        i32_at(line.children.address, line.children.length),
-        i32_at(line.sizes.address, line.sizes.length),
-        i64_in(line.state),
-        line.fan_out,
-    )
+_nodes_in = reader(InnerNodes, OUT_I64, OUT_I32, OUT_I32, OUT_I64, types.int64)
 
 
 class Descent(NamedTuple):

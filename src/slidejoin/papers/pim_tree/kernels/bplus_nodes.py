@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numba import types
 
-from slidejoin.jit.compiling import U64, inlined, prefetch
-from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
-from slidejoin.jit.vectors.memory import i32_at
+from slidejoin.jit.compiling import OUT_I32, OUT_I64, U64, inlined, prefetch
 from slidejoin.jit.vectors.vectors import count_ones
+from slidejoin.papers.kernels.in_words import reader
 from slidejoin.papers.kernels.key_lanes import KEY_LANES, keys_below
 
 if TYPE_CHECKING:
@@ -73,27 +73,8 @@ class Nodes(NamedTuple):
     fan_out: int
 
 
-NODES = record([*((name, ARRAY) for name in Nodes._fields[:-1]), "fan_out"])
-"""The words that kernels take of a tree."""
-
-_lines = records_in(NODES)
-
-
-@inlined
-def nodes_in(words: Any) -> Any:  # noqa: ANN401
-    """Return the nodes of which there are words."""
-    line = _lines(words)[0]
-    return Nodes(
-        i64_in(line.keys),
-        i64_in(line.values),
-        i32_at(line.children.address, line.children.length),
-        i32_at(line.sizes.address, line.sizes.length),
-        i32_at(line.following.address, line.following.length),
-        i32_at(line.before.address, line.before.length),
-        i32_at(line.free.address, line.free.length),
-        i64_in(line.state),
-        fan_out=line.fan_out,
-    )
+nodes_in = reader(Nodes, *[OUT_I64] * 2, *[OUT_I32] * 5, OUT_I64, types.int64)
+"""The nodes of a tree of which there are words."""
 
 
 @inlined

@@ -11,9 +11,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
 from slidejoin.jit.vectors.memory import place_of, prefetch_at
 from slidejoin.jit.vectors.words import count_of, load_words, splat
+from slidejoin.papers.kernels.in_words import reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,19 +63,8 @@ class CssNodes(NamedTuple):
     fan_out: int
 
 
-CSS_NODES = record([("keys", ARRAY), ("values", ARRAY), "rows", ("inner", ARRAY), ("starts", ARRAY), "fan_out"])
-"""The words that kernels take of a tree."""
-
-_lines = records_in(CSS_NODES)
-
-
-@inlined
-def css_in(words: Any) -> Any:  # noqa: ANN401
-    """Return the nodes of which there are words."""
-    line = _lines(words)[0]
-    return CssNodes(
-        i64_in(line.keys), i64_in(line.values), line.rows, i64_in(line.inner), i64_in(line.starts), line.fan_out
-    )
+css_in = reader(CssNodes, OUT_I64, OUT_I64, types.int64, OUT_I64, OUT_I64, types.int64)
+"""The nodes of a tree of which there are words."""
 
 
 def _make_count_below() -> Callable[[Any, Any], Any]:

@@ -9,8 +9,9 @@ from numba import types
 
 from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
 from slidejoin.jit.groups import group
-from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
+from slidejoin.jit.vectors.fields import ARRAY, i64_in, record
 from slidejoin.jit.vectors.memory import place_of, prefetch_at
+from slidejoin.papers.kernels.in_words import reader
 from slidejoin.papers.pim_tree.kernels.css_tree import BATCH, LANES, slot_below
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ NODE_POOL = record([*((name, ARRAY) for name in NodePool._fields[:-2]), "width",
 
 POOL = group(NodePool, *[OUT_I64] * 6, types.int64, types.int64)
 
-_lines = records_in(NODE_POOL)
+pool_in = reader(NodePool, *[OUT_I64] * 6, types.int64, types.int64)
+"""The pool of which there are words."""
 
 
 @inlined
@@ -84,12 +86,6 @@ def pool_of(line: Any) -> Any:  # noqa: ANN401
         line.width,
         line.fan_out,
     )
-
-
-@inlined
-def pool_in(words: Any) -> Any:  # noqa: ANN401
-    """Return the pool of which there are words."""
-    return pool_of(_lines(words)[0])
 
 
 @inlined
