@@ -9,12 +9,11 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.errors import MemoryLimitError
-from slidejoin.rows.widths import TABLE, TableLimit
+from slidejoin.rows.widths import TABLE, TableLimit, block_limit, frame_limit
 from slidejoin.spark.bucket import counts
 from slidejoin.spark.bucket import join_bucket as operator
 from slidejoin.spark.route import pack
 from slidejoin.spark.route.pack import CODES
-from slidejoin.spark.state.blocks import block_limit, frame_limit
 from slidejoin.tuning import tuning
 from tests.narrow import tune
 from tests.spark import stores

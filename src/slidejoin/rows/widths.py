@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import from_buffer
+from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +27,14 @@ __all__ = [
     "TEXTS",
     "TableLimit",
     "Widths",
+    "block_limit",
     "bytes_of",
     "fixed_width",
+    "frame_limit",
     "in_one_chunk",
+    "packed_limit",
     "row_bytes",
+    "segment_column_bytes",
     "varies",
     "widths_of",
 ]
@@ -132,6 +137,26 @@ class TableLimit(NamedTuple):
 
 TABLE = TableLimit(rows=1 << 20, nbytes=64 << 20)
 """Output tables, and candidates that are filtered at once: up to 64 bytes a row their number is the limit."""
+
+
+def frame_limit() -> TableLimit:
+    """Return what is passed between Python and Java at once."""
+    return TableLimit(tuning().frame_rows, tuning().frame_bytes)
+
+
+def block_limit() -> TableLimit:
+    """Return how large one block is at most."""
+    return TableLimit(1 << 62, tuning().frame_bytes)
+
+
+def packed_limit() -> TableLimit:
+    """Return how much of its input a task of Spark packs at once."""
+    return TableLimit(1 << 62, tuning().packed_bytes)
+
+
+def segment_column_bytes() -> int:
+    """Return how many bytes one column of a segment of a state has at most."""
+    return tuning().segment_column_bytes
 
 
 SLICE = TableLimit(rows=1 << 62, nbytes=1 << 30)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.rows.gather import taken
+from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.bucket.results import result_rows
-from slidejoin.spark.state.blocks import frame_limit
 
 if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec

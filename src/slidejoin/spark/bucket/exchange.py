@@ -16,9 +16,10 @@ import pandas as pd
 import pyarrow as pa
 
 from slidejoin.predicate.truth.hashes import mix
+from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.job.join_spec import BATCH, MATCH_TIME, ROW_ID
-from slidejoin.spark.state.blocks import canonical, frame_limit, to_block
+from slidejoin.spark.state.blocks import canonical, to_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

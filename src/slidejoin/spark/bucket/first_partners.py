@@ -20,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.bucket.exchange import IDS, among, divided, frame_of, result_schema
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.results import to_frame
 from slidejoin.spark.job.join_spec import BATCH, MATCH_TIME, plan_of
-from slidejoin.spark.state.blocks import frame_limit, open_block
+from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segments import oldest_in_role, scope_of
 from slidejoin.spark.state.tiers import group_to_merge

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.rows.arrow_buffers import by_name, values_in
+from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.bucket.bucket_matches import BucketMatches
 from slidejoin.spark.bucket.bucket_window import BucketWindow
 from slidejoin.spark.bucket.counts import at_home, partial_frame
@@ -40,7 +41,6 @@ from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import JUDGED_ONLY, LATE_HOME, LATE_SIDE, MATCH_TIME, NO_LATE_HOME, plan_of
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.metrics.figures import Figures
-from slidejoin.spark.state.blocks import frame_limit
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.segment_cache import SegmentCache
 from slidejoin.spark.state.segments import (

@@ -40,11 +40,12 @@ from slidejoin.plan.deferred import AggregateRule, NearestRule
 from slidejoin.plan.window_term import CountScope, first_seen
 from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.bucket.exchange import IDS, divided, groups_of
 from slidejoin.spark.bucket.results import result_rows, to_frame
 from slidejoin.spark.bucket.unmatched_rows import due_in
 from slidejoin.spark.job.join_spec import AT_HOME, OVER, plan_of
-from slidejoin.spark.state.blocks import frame_limit, open_block
+from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.records import WHAT_TO_DO
 from slidejoin.spark.state.segments import oldest_of, over_of, scope_of
 

@@ -10,9 +10,8 @@ import re
 from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.errors import MemoryLimitError
-from slidejoin.rows.widths import varies
+from slidejoin.rows.widths import segment_column_bytes, varies
 from slidejoin.spark.job.checks import SparkJoinError
-from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,7 +132,7 @@ class Room:
         MemoryLimitError
             If one does not; nothing has been joined or written then.
         """
-        most = tuning().segment_column_bytes
+        most = segment_column_bytes()
         for stream, schema in stored.items():
             for field in schema:
                 size = rows[stream].column(field.name).nbytes if varies(field.type) else 0

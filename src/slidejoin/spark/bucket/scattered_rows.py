@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from slidejoin.rows.widths import frame_limit
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.exchange import IDS, among, block_of, divided, frame_of, result_schema
-from slidejoin.spark.state.blocks import frame_limit, open_block
+from slidejoin.spark.state.blocks import open_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,13 +21,14 @@ from slidejoin.errors import StateError
 from slidejoin.operator.ingest.order_by import sort_values_of
 from slidejoin.operator.multiway.multi_operator import MultiOperator
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.bucket.limits import Room
 from slidejoin.spark.bucket.results import result_rows, to_frame
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import TICKS_A_MILLISECOND
 from slidejoin.spark.job.streams_spec import streams_plan_of
 from slidejoin.spark.job.workers import default_folder
-from slidejoin.spark.state.blocks import frame_limit, open_block
+from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.bucket_state import BucketState
 from slidejoin.spark.state.records import WHAT_TO_DO
 from slidejoin.spark.state.segment_cache import SegmentCache

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.rows.widths import frame_limit
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.exchange import IDS
 from slidejoin.spark.bucket.micro_batch import marks_of
 from slidejoin.spark.bucket.results import rows_with_time, to_frame
 from slidejoin.spark.bucket.scattered_rows import known_frames
 from slidejoin.spark.job.join_spec import AT_HOME, ROLES, TICKS_A_MILLISECOND
-from slidejoin.spark.state.blocks import frame_limit
 from slidejoin.spark.state.segments import oldest_in_role, roles_of, scope_of
 
 if TYPE_CHECKING:

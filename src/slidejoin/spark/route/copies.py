@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from slidejoin.predicate.truth.hashes import mix
 from slidejoin.rows.arrow_buffers import by_name
-from slidejoin.rows.widths import Widths, widths_of
+from slidejoin.rows.widths import Widths, block_limit, widths_of
 from slidejoin.sides import SIDES, other
 from slidejoin.spark.job.buckets import bucket_of, parted
 from slidejoin.spark.job.join_spec import (
@@ -37,7 +37,6 @@ from slidejoin.spark.job.join_spec import (
 from slidejoin.spark.job.strategies import cell_width
 from slidejoin.spark.route.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
 from slidejoin.spark.route.routing import equal_keys, route
-from slidejoin.spark.state.blocks import block_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,13 +16,12 @@ from slidejoin.predicate.expression.streams import wide_name
 from slidejoin.predicate.truth.evaluate import ColumnsBySide, truth
 from slidejoin.predicate.truth.hashes import mix
 from slidejoin.rows.arrow_buffers import array_of, by_name
-from slidejoin.rows.widths import TableLimit, bytes_of, widths_of
+from slidejoin.rows.widths import block_limit, bytes_of, packed_limit, widths_of
 from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.job.streams_spec import routing_terms, streams_plan_of
 from slidejoin.spark.route.copies import Placed
 from slidejoin.spark.route.routing import row_hash
-from slidejoin.spark.state.blocks import block_limit, canonical, to_block, to_value
-from slidejoin.tuning import tuning
+from slidejoin.spark.state.blocks import canonical, to_block, to_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +74,7 @@ def _tables(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[tu
     """Yield a task's rows in tables that are packed at once, each after the number of rows before it."""
     held: list[pa.Table] = []
     first = size = 0
-    limit = TableLimit(1 << 62, tuning().packed_bytes)
+    limit = packed_limit()
     for batch in batches:
         for table in limit.cut(canonical(batch, schema)):
             coming = bytes_of(table)

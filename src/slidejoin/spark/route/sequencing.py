@@ -24,9 +24,10 @@ import pyarrow as pa
 from slidejoin.errors import StateError
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.rows.widths import frame_limit
 from slidejoin.sides import SIDES, other
 from slidejoin.spark.route.pack import CODES, NOTHING, NUMBER, ORDERS
-from slidejoin.spark.state.blocks import frame_limit, open_block
+from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.bucket_state import check_join, digest
 from slidejoin.spark.state.records import crc_of, from_record, to_record
 from slidejoin.stored import MOST_ROWS, StoredValue

@@ -12,20 +12,16 @@ from pyarrow import types as pat
 
 from slidejoin.errors import StateError
 from slidejoin.rows.arrow_buffers import buffer_of
-from slidejoin.rows.widths import TableLimit
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.column_names import task_column
 from slidejoin.spark.state.compact import from_compact, nullable
 from slidejoin.spark.state.records import WHAT_TO_DO
-from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
-    "block_limit",
     "canonical",
-    "frame_limit",
     "open_block",
     "open_sealed",
     "read_block",
@@ -42,16 +38,6 @@ MAGIC, MAGIC_WITHOUT_OWNER = 0x32534A53, 0x31534A53
 
 HEADER = np.dtype([("magic", "<u4"), ("crc", "<u4"), ("size", "<u8")])
 """A header of 16 bytes before the sealed bytes."""
-
-
-def frame_limit() -> TableLimit:
-    """Return what is passed between Python and Java at once."""
-    return TableLimit(tuning().frame_rows, tuning().frame_bytes)
-
-
-def block_limit() -> TableLimit:
-    """Return how large one block is at most."""
-    return TableLimit(1 << 62, tuning().frame_bytes)
 
 
 def canonical(batch: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
