@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Answer", "BatchMatches", "CountedMatches", "InRanges", "MatchPositions", "MatchesOfParts", "joined"]
+__all__ = [
+    "Answer",
+    "AnswerMemory",
+    "BatchMatches",
+    "CountedMatches",
+    "InRanges",
+    "MatchPositions",
+    "MatchesOfParts",
+    "joined",
+]
 
 
 class InRanges(Protocol):
@@ -139,6 +148,23 @@ class MatchPositions:
             self.positions = larger
 
 
+class AnswerMemory:
+    """Memory for answers of one batch after the other: fresh memory costs a page fault for each 4 KiB."""
+
+    def __init__(self) -> None:
+        self._parts: list[MatchPositions] = []
+        self._counts: NDArray[np.int32] = np.empty(0, np.int32)
+
+    def take(self, parts: int, probes: int) -> list[MatchPositions]:
+        """Return so many parts of an answer, which share the counts of all probes; those taken before are void."""
+        if self._counts.size < probes:
+            self._counts = np.empty(probes, np.int32)
+        self._parts += [MatchPositions() for _ in range(parts - len(self._parts))]
+        for part in self._parts[:parts]:
+            part.counts = self._counts
+        return self._parts[:parts]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The matches of a batch of probes, in one of two forms.
@@ -164,7 +190,7 @@ def joined(parts: list[MatchPositions]) -> MatchPositions:
         whole.append(part)
         if following is not None and part.done < following.begin:
             break
-    # Weaving reads as many positions at once, also behind the last.
+    # Pairs are merged as many positions at a time, also behind the last.
     positions = np.concatenate([*(part.positions[: part.total] for part in whole), np.empty(LANES, np.uint32)])
     total = sum(part.total for part in whole)
     return MatchPositions(parts[0].begin, whole[-1].done, total, parts[0].counts, positions, parts[0].only_counts)

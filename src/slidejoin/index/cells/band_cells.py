@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answer import Answer, MatchPositions, joined
+from slidejoin.index.answer import Answer, AnswerMemory, MatchPositions, joined
 from slidejoin.index.cells.kernels.buckets import (
     BUCKETS,
     CURSOR,
@@ -219,9 +219,7 @@ class BandCells(Index):
         # How many rows there were, and how many did not fit into their bucket, at the last check of crowding.
         self._looked: tuple[int, int] | None = None
         self._spilled_before = 0
-        # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
-        self._answers: list[MatchPositions] = []
-        self._counts: NDArray[np.int32] = np.empty(0, np.int32)
+        self._memory = AnswerMemory()
 
     def _buckets(self, rows: int) -> int:
         return max(int(rows / self.rows_a_bucket), 16)
@@ -457,25 +455,15 @@ class BandCells(Index):
         """Begin to answer a batch by positions, in as many tasks as are worth it, see `Index`."""
         probes, start, rest = self._cell_probes(batch), request.start, len(batch) - request.start
         parts = max(1, round(rest / request.share))
-        answers, counts = self._room(parts, len(batch), lasting=request.lasting)
+        answers = (AnswerMemory() if request.lasting else self._memory).take(parts, len(batch))
         tasks = []
         only = request.only_counts and not probes.dims.size
         answer_part = self.count if only else self.find
         for number, into in enumerate(answers):
-            into.counts, into.only_counts = counts, only
+            into.only_counts = only
             begin, end = (start + rest * (number + at) // parts for at in (0, 1))
             tasks.append(partial(answer_part, probes, begin, end, into))
         return Probing(tasks, lambda: Answer(positions=joined(answers)))
-
-    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[MatchPositions], NDArray[np.int32]]:
-        """Return memory for the matches of each part of a batch, and for all counts."""
-        if lasting:
-            return [MatchPositions() for _ in range(parts)], np.empty(probes, np.int32)
-        if self._counts.size < probes:
-            self._counts = np.empty(probes, np.int32)
-        while len(self._answers) < parts:
-            self._answers.append(MatchPositions())
-        return self._answers[:parts], self._counts
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> None:
         """Return None: matches beyond the room are written batch by batch, see `Index`."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.answer import Answer, CountedMatches, MatchPositions, joined
+from slidejoin.index.answer import Answer, AnswerMemory, CountedMatches, MatchPositions, joined
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN, FIELDS
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
@@ -89,9 +89,7 @@ class BiSortIndex(Index):
         self._leaving: int | None = None
         # For how many more batches ranges are stored, because the last one had too many matches.
         self._ranges_left = 0
-        # Reused for every batch: fresh memory costs a page fault for each 4 KiB.
-        self._found: list[MatchPositions] = []
-        self._counts: NDArray[np.int32] = np.empty(0, np.int32)
+        self._memory = AnswerMemory()
         self.levels, self._others = self._best_levels(1, 1, lazy=False)
 
     @property
@@ -273,9 +271,7 @@ class BiSortIndex(Index):
             ranges = search(self, batch.probes, workers)
             return Probing([], lambda: Answer(ranges=ranges))
         parts = max(1, round(rest / request.share))
-        positions, counts = self._room(parts, len(batch), lasting=request.lasting)
-        for into in positions:
-            into.counts = counts
+        positions = (AnswerMemory() if request.lasting else self._memory).take(parts, len(batch))
         if ordered is not None and parts == 1:
             return Probing(
                 [partial(self.find_ascending, ordered, positions[0])], lambda: Answer(positions=positions[0])
@@ -285,16 +281,6 @@ class BiSortIndex(Index):
             partial(self.find, probes, *stops, into) for stops, into in zip(pairwise(ends), positions, strict=True)
         ]
         return Probing(tasks, lambda: Answer(positions=joined(positions)))
-
-    def _room(self, parts: int, probes: int, *, lasting: bool) -> tuple[list[MatchPositions], NDArray[np.int32]]:
-        """Return memory for the matches of each part of a batch, and for all counts."""
-        if lasting:
-            return [MatchPositions() for _ in range(parts)], np.empty(probes, np.int32)
-        if self._counts.size < probes:
-            self._counts = np.empty(probes, np.int32)
-        while len(self._found) < parts:
-            self._found.append(MatchPositions())
-        return self._found[:parts], self._counts
 
     def ranges(self, batch: ProbeBatch, workers: Workers) -> BatchMatches:
         """Answer by ranges, also for some of the next batches, see `Index`: there are many matches."""
