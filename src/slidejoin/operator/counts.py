@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slidejoin.rows.widths import TableLimit
     from slidejoin.sides import Side
 
-__all__ = ["CountTables", "pairs_in"]
+__all__ = ["CountTables", "pairs_in", "spread"]
 
 LINE = 24
 """Bytes of a row without columns: the side's name with its offset, and the number of pairs."""
@@ -106,7 +106,7 @@ class CountTables:
                 low, high = np.searchsorted(rank, (first, first + matches.size)).tolist()
                 source, rank = source.slice(low, high - low), rank[low:high] - first
             mine = is_left if side == "left" else ~is_left
-            gathered[side] = _spread(source.select(self._names[side]), rank, mine)
+            gathered[side] = spread(source.select(self._names[side]), rank, mine)
         return layout.counts(gathered["left"], gathered["right"], sides, numbers)
 
     def _side_names(self, is_left: NDArray[np.bool_]) -> pa.Array[Any]:
@@ -124,7 +124,7 @@ def _same(marks: NDArray[np.bool_], others: NDArray[np.bool_]) -> bool:
     return bool((marks.view(np.int64) == others.view(np.int64)).all())
 
 
-def _spread(source: pa.Table, rank: NDArray[np.int64], mine: NDArray[np.bool_]) -> pa.Table:
+def spread(source: pa.Table, rank: NDArray[np.int64], mine: NDArray[np.bool_]) -> pa.Table:
     """Place rows among all arrivals, with NULL in between.
 
     `rank` (m,) int64 are the places of the source's rows; `mine` (n,) bool tells which those are. The right columns of
@@ -132,16 +132,24 @@ def _spread(source: pa.Table, rank: NDArray[np.int64], mine: NDArray[np.bool_]) 
     """
     columns: list[pa.Array[Any] | pa.ChunkedArray[Any]] = []
     places: pa.Array[Any] | None = None
+    rows = source.num_rows
+    begin = int(mine.argmax()) if rows else 0
+    together = rows > 0 and bool(mine[begin : begin + rows].all())
     known = None
     for column in source.columns:
         kind = column.type
-        if source.num_rows and column.null_count == 0 and pa.types.is_primitive(kind) and kind.bit_width % 8 == 0:
+        if rows and column.null_count == 0 and pa.types.is_primitive(kind) and kind.bit_width % 8 == 0:
             if known is None:
                 known = buffer_of(np.packbits(mine, bitorder="little"))
             values = values_in(column, f"u{kind.bit_width // 8}")
-            spread = np.zeros(mine.size, values.dtype)
-            spread[rank] = values
-            columns.append(pa.Array.from_buffers(kind, mine.size, [known, buffer_of(spread)]))
+            every = np.zeros(mine.size, values.dtype)
+            every[rank] = values
+            columns.append(pa.Array.from_buffers(kind, mine.size, [known, buffer_of(every)]))
+            continue
+        if together and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType):
+            # Rows that arrived at once; many do.
+            around = [pa.nulls(count, kind) for count in (begin, mine.size - begin - rows)]
+            columns.append(pa.concat_arrays([around[0], *column.chunks, around[1]]))
             continue
         if places is None:
             among = np.zeros(mine.size, np.int64)

@@ -13,12 +13,25 @@ from slidejoin.operator.ingest.kernels.ordering import MERGE_RANKS, RISE, split_
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from slidejoin.sides import Side
     from slidejoin.stored import StoredValue
 
-__all__ = ["NO_TIME", "Arrivals", "Clock", "arrange", "marked_late", "merge", "numbers", "rise"]
+__all__ = [
+    "NO_TIME",
+    "Arrivals",
+    "Clock",
+    "arrange",
+    "marked_late",
+    "merge",
+    "newest_times",
+    "numbers",
+    "ranks_without",
+    "rise",
+]
 
 NO_TIME = int(np.iinfo(np.int64).min)
 """The largest event time of a side that has no row yet."""
@@ -59,15 +72,25 @@ class Arrivals:
         """Return the arrivals without the marked rows (in arrival order), with consecutive ranks."""
         if not (left.any() or right.any()):
             return self
-        keep_left, keep_right = ~left, ~right
-        gone = np.zeros(self.left.size + self.right.size, np.int64)
-        gone[self.left_rank[left]] = 1
-        gone[self.right_rank[right]] = 1
-        before = np.cumsum(gone)
-        left_rank, right_rank = self.left_rank[keep_left], self.right_rank[keep_right]
-        return Arrivals(
-            self.left[keep_left], self.right[keep_right], left_rank - before[left_rank], right_rank - before[right_rank]
-        )
+        ranks = ranks_without((self.left_rank, self.right_rank), (left, right))
+        return Arrivals(self.left[~left], self.right[~right], *ranks)
+
+
+def ranks_without(ranks: Sequence[NDArray[np.int64]], gone: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.int64]]:
+    """Return the ranks of each stream's rows that are not marked, consecutive again; both (n,) for each stream."""
+    marked = np.zeros(sum(rank.size for rank in ranks), np.int64)
+    for rank, away in zip(ranks, gone, strict=True):
+        marked[rank[away]] = 1
+    before = np.cumsum(marked)
+    return [rank[~away] - before[rank[~away]] for rank, away in zip(ranks, gone, strict=True)]
+
+
+def newest_times(newest: int, rank: NDArray[np.int64], times: NDArray[np.int64], arrivals: int) -> NDArray[np.int64]:
+    """Return the largest event time of a stream before each arrival, and after the last one, (arrivals + 1,) int64."""
+    by_rank = np.full(arrivals + 1, NO_TIME)
+    by_rank[0] = newest
+    by_rank[rank + 1] = times
+    return np.maximum.accumulate(by_rank)
 
 
 def arrange(left_rows: int, right_rows: int, by: tuple[Sortable, Sortable] | None) -> Arrivals:
@@ -219,12 +242,10 @@ class Clock:
     ) -> dict[Side, NDArray[np.int64]]:
         """Return the largest event time of each side before each arrival and after the last one, (n + 1,) int64."""
         total = left.size + right.size
-        seen: dict[Side, NDArray[np.int64]] = {}
-        for side, times in zip(SIDES, (left, right), strict=True):
-            by_rank = np.full(total + 1, NO_TIME)
-            by_rank[0] = self.newest(side)
-            by_rank[arrivals.rank(side) + 1] = times
-            seen[side] = np.maximum.accumulate(by_rank)
+        seen: dict[Side, NDArray[np.int64]] = {
+            side: newest_times(self.newest(side), arrivals.rank(side), times, total)
+            for side, times in zip(SIDES, (left, right), strict=True)
+        }
         if self_join:
             seen["right"] = seen["left"]
         return seen

@@ -110,7 +110,8 @@ def keep_between(
     last = take + _total(matches) - 1
     for i in range(matches.begin, matches.end):
         count = matches.counts[U64(i)]
-        at = _keep(matches, stored, column, i, take, at, last, lows[U64(i)], highs[U64(i)], between)
+        low, high = lows[U64(i)], highs[U64(i)]
+        at = _keep(matches, stored, column, i, take, at, last, low=low, high=high, between=between)
         take += count
     return at - matches.place
 
@@ -128,7 +129,7 @@ def keep_in_scope(
     for i in range(matches.begin, matches.end):
         count, time = matches.counts[U64(i)], times[U64(i)]
         low, high = max(time, earliest) - before, min(time, latest) + after
-        at = _keep(matches, stored, column, i, take, at, last, low, high, True)  # noqa: FBT003 - inlined
+        at = _keep(matches, stored, column, i, take, at, last, low=low, high=high, between=True)
         take += count
     return at - matches.place
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.jit.vectors.sorting import sorted_order
-from slidejoin.operator.ingest.arrival import NO_TIME, numbers
+from slidejoin.operator.ingest.arrival import NO_TIME, newest_times, numbers, ranks_without
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.plan.window_term import saturating_add
 from slidejoin.rows.held_types import held
@@ -153,10 +153,7 @@ class MultiClock:
         known = np.ones(rows, np.bool_)
         after = []
         for rank, own, start, lateness in zip(ranks, times, self.newest, self.lateness, strict=True):
-            seen = np.full(rows + 1, NO_TIME)
-            seen[0] = start
-            seen[rank + 1] = own
-            seen = np.maximum.accumulate(seen)
+            seen = newest_times(start, rank, own, rows)
             after.append(int(seen[-1]))
             known &= seen[:-1] > NO_TIME
             mark = saturating_add(seen[:-1], -lateness)
@@ -252,13 +249,8 @@ def _without(
     gone: list[NDArray[np.bool_]],
 ) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], list[NDArray[np.int64]]]:
     """Leave out the marked rows; ranks are consecutive again."""
-    left = np.zeros(sum(rank.size for rank in ranks), np.int64)
-    for rank, away in zip(ranks, gone, strict=True):
-        left[rank[away]] = 1
-    before = np.cumsum(left)
-    stays = [~away for away in gone]
     return (
-        [place[keep] for place, keep in zip(places, stays, strict=True)],
-        [rank[keep] - before[rank[keep]] for rank, keep in zip(ranks, stays, strict=True)],
-        [own[keep] for own, keep in zip(times, stays, strict=True)],
+        [place[~away] for place, away in zip(places, gone, strict=True)],
+        ranks_without(ranks, gone),
+        [own[~away] for own, away in zip(times, gone, strict=True)],
     )

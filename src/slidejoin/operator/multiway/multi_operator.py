@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.jit.interpreted import INTERPRETER
+from slidejoin.operator.counts import spread
 from slidejoin.operator.multiway.arrivals import MultiClock, slices_of, take_rows
 from slidejoin.operator.multiway.chains import Chains, merged, stretch_of, stretches_of
 from slidejoin.operator.multiway.figures import MultiStats, StepFigures
@@ -417,23 +418,11 @@ def count_tables(plan: MultiPlan, push: MultiPush, counts: NDArray[np.int64], li
         for stream, name, _ in layout.columns:
             one = push.streams[stream]
             begin, end = (int(at) for at in np.searchsorted(one.ranks, (first, last)))
-            columns.append(_spread(one.table.slice(begin, end - begin).select([name]), stretch == stream))
+            rows = one.table.slice(begin, end - begin).select([name])
+            if rows.num_rows < last - first:
+                rows = spread(rows, one.ranks[begin:end] - first, stretch == stream)
+            columns.append(rows.column(0))
         numbers: pa.Array[Any] = pa.array(stretch)
         streams = names.take(numbers)
         yield layout.counts(streams, columns, array_of(np.ascontiguousarray(counts[first:last])))
         first = last
-
-
-def _spread(table: pa.Table, own: NDArray[np.bool_]) -> pa.ChunkedArray[Any]:
-    """Return the column of a table at the marked places, NULL at the others."""
-    column, rows = table.column(0), table.num_rows
-    if rows == own.size:
-        return column
-    begin = int(own.argmax())
-    kind = column.type
-    if bool(own[begin : begin + rows].all()) and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType):
-        # A stream that arrived at once; many do.
-        around = [pa.nulls(count, kind) for count in (begin, own.size - begin - rows)]
-        return pa.chunked_array([pa.concat_arrays([around[0], *column.chunks, around[1]])])
-    places: pa.Array[Any] = pa.array(np.cumsum(own) - 1, mask=~own)
-    return column.take(places)
