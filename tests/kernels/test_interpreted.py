@@ -298,7 +298,7 @@ def test_python_stops_when_it_takes_much_of_the_time(missing: Known, monkeypatch
 
 def test_a_restored_join_may_hold_any_number_of_rows(monkeypatch: pytest.MonkeyPatch, missing: Known) -> None:
     one = begun()
-    monkeypatch.setattr("slidejoin.api.stream_join.INTERPRETER", one)
+    monkeypatch.setattr("slidejoin.api.one_call.INTERPRETER", one)
     sj.StreamJoin.restore(sj.StreamJoin(on="l.a = r.a", window=sj.CountWindow(3)).snapshot())
     assert not one.takes(missing)
 
