@@ -134,15 +134,8 @@ class MatchesInRuns(BatchMatches):
         # All probes are taken by their keys again, part of them in arrival order.
         whole = (first, last) == (0, n)
         which = self.order if whole else self.lines
-        fill(
-            self.table,
-            RangeLines(self.ranges, which, whole),
-            own.criteria,
-            ProbePairs(own.ordinals, self.counts, places),
-            first,
-            last,
-            Pairs(probes, stored),
-        )
+        lines, placed = RangeLines(self.ranges, which, whole), ProbePairs(own.ordinals, self.counts, places)
+        fill(self.table, lines, own.criteria, placed, first, last, Pairs(probes, stored))
 
 
 def write_few(probes: Probes, runs: list[Run], checks: list[int], into: MatchPositions, tuning: Tuning) -> bool:
