@@ -156,7 +156,7 @@ class HashIndex(Structure):
     ) -> tuple[int, int]:
         """Read the basic windows that a worker has of the bucket of each probe's key, see `Structure.walk`."""
         ranges, matches = walk_groups(probes, begin, counts, ordinals)
-        find_in_buckets(self._words, worker, ranges, begin, end, matches)
+        find_in_buckets(self._words, worker, *ranges, begin, end, *matches)
         return int(matches.done[0]), int(matches.done[1])
 
     @property

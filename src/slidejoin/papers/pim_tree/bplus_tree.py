@@ -55,12 +55,16 @@ class SearchedTree(ABC):
         self.rows, self.seconds = rows, seconds
 
     @abstractmethod
-    def _search(self, lo: NDArray[np.int64], first: int, last: int) -> Any:  # noqa: ANN401 - what `_scan` takes
-        """Return where the ranges of probes first…last-1 begin."""
+    def _search(self, lo: NDArray[np.int64], first: int, last: int, room: Any) -> None:  # noqa: ANN401 - from `_room`
+        """Write where the ranges of probes first…last-1 begin."""
 
     @abstractmethod
-    def _scan(self, places: Any, ranges: ProbeRanges, first: int, last: int, matches: WalkMatches) -> None:  # noqa: ANN401
-        """Add the matches of probes first…last-1, which begin at these places."""
+    def _room(self, pieces: int, probes: int) -> Any:  # noqa: ANN401 - as each writes it
+        """Return room for where so many ranges of so many probes begin."""
+
+    @abstractmethod
+    def _scan(self, room: Any, ranges: ProbeRanges, first: int, last: int, matches: WalkMatches) -> None:  # noqa: ANN401
+        """Add the matches of probes first…last-1, which begin where the room says."""
 
     @property
     @abstractmethod
@@ -72,11 +76,12 @@ class SearchedTree(ABC):
     ) -> tuple[int, int]:
         """Search the places where ranges begin, and scan from there, see `Structure.walk`."""
         ranges, matches = walk_groups(probes, begin, counts, ordinals)
+        room = self._room(probes.lo.shape[0], min(SEARCHED_AT_ONCE, end - begin))
         for first in range(begin, end, SEARCHED_AT_ONCE):
             last, start = min(first + SEARCHED_AT_ONCE, end), perf_counter()
-            places = self._search(probes.lo, first, last)
+            self._search(probes.lo, first, last, room)
             middle = perf_counter()
-            self._scan(places, ranges, first, last, matches)
+            self._scan(room, ranges, first, last, matches)
             self.seconds["search"] += middle - start
             self.seconds["scan"] += perf_counter() - middle
             if matches.done[0] < last:
@@ -163,24 +168,29 @@ class MutableTree(SearchedTree):
         self.rows -= keys.size
         self.seconds["delete"] += perf_counter() - start
 
-    def _search(self, lo: NDArray[np.int64], first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        leaves, places = (np.empty((lo.shape[0], last - first), np.int64) for _ in range(2))
-        search_leaves(self.words, lo, first, last, leaves, places)
-        return leaves, places
+    def _room(self, pieces: int, probes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.empty((pieces, probes), np.int64), np.empty((pieces, probes), np.int64)
+
+    def _search(
+        self, lo: NDArray[np.int64], first: int, last: int, room: tuple[NDArray[np.int64], NDArray[np.int64]]
+    ) -> None:
+        search_leaves(self.words, lo, first, last, *room)
 
     def _scan(
         self,
-        places: tuple[NDArray[np.int64], NDArray[np.int64]],
+        room: tuple[NDArray[np.int64], NDArray[np.int64]],
         ranges: ProbeRanges,
         first: int,
         last: int,
         matches: WalkMatches,
     ) -> None:
-        scan_leaves(self.words, *places, ranges, first, last, matches)
+        scan_leaves(self.words, *room, *ranges, first, last, *matches)
 
     def starts(self, bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return leaf and place of the first entry with a key not below each bound, (k, n) int64 all."""
-        return self._search(bounds, 0, bounds.shape[1])
+        room = self._room(*bounds.shape)
+        self._search(bounds, 0, bounds.shape[1], room)
+        return room
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return keys and ordinals of all rows, in ascending order of both. O(rows)."""

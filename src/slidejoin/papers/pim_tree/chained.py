@@ -129,7 +129,7 @@ class ChainedIndex(Structure):
                 last, more = link.walk(probes, done, last, counts_by_link[number], entries[at : at + share])
                 at += more
             if last > done:
-                weave_links(entries, starts, counts_by_link, done, last, matches)
+                weave_links(entries, starts, counts_by_link, done, last, *matches)
                 together, done = min(2 * (last - done), WOVEN_AT_ONCE), last
             elif together > 1:
                 together = 1
@@ -212,16 +212,15 @@ class ArchivedTree(SearchedTree):
         """Bytes of the tree."""
         return self.tree.nbytes
 
-    def _search(self, lo: NDArray[np.int64], first: int, last: int) -> NDArray[np.int64]:
-        places = np.empty((lo.shape[0], last - first), np.int64)
-        for bounds, begun in zip(lo, places, strict=True):
-            find_places(self.tree.words, bounds, first, last, -1, begun, begun)
-        return places
+    def _room(self, pieces: int, probes: int) -> NDArray[np.int64]:
+        return np.empty((pieces, probes), np.int64)
 
-    def _scan(
-        self, places: NDArray[np.int64], ranges: ProbeRanges, first: int, last: int, matches: WalkMatches
-    ) -> None:
-        scan_sorted(self.tree.words, places, ranges, first, last, matches)
+    def _search(self, lo: NDArray[np.int64], first: int, last: int, room: NDArray[np.int64]) -> None:
+        for bounds, begun in zip(lo, room, strict=True):
+            find_places(self.tree.words, bounds, first, last, -1, begun, begun)
+
+    def _scan(self, room: NDArray[np.int64], ranges: ProbeRanges, first: int, last: int, matches: WalkMatches) -> None:
+        scan_sorted(self.tree.words, room, *ranges, first, last, *matches)
 
 
 class ChainedCssTreeIndex(ChainedIndex):

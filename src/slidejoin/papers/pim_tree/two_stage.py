@@ -100,7 +100,7 @@ class TwoStage(Structure):
     def _walk(self, ranges: ProbeRanges, matches: WalkMatches, end: int) -> NDArray[np.int64]:
         """Answer probes up to `end`; return what searches and scans took, (2,) int64 in nanoseconds."""
         spent = np.zeros(2, np.int64)
-        walk_both(self._stable.words, self._active.depth, self._pool_words(), ranges, end, matches, spent)
+        walk_both(self._stable.words, self._active.depth, self._pool_words(), *ranges, end, *matches, spent)
         return spent
 
     def _pool_words(self) -> NDArray[np.int64]:

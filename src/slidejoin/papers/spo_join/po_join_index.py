@@ -245,7 +245,7 @@ class POJoinIndex(Structure):
                 if tried == done:
                     break
             last = self._walk_parts(parts, boxes, (done, tried), shares, entries, part_counts)
-            weave_links(entries, np.cumsum(shares) - shares, part_counts, done, last, matches)
+            weave_links(entries, np.cumsum(shares) - shares, part_counts, done, last, *matches)
             if last < tried:
                 boxes.counted = parts, self._counted(parts, boxes, last)
             done = last

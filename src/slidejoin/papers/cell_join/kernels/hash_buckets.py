@@ -21,8 +21,6 @@ from slidejoin.papers.kernels.walking import MATCHES, RANGES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
-
 __all__ = ["NOTHING", "LinkedWindows", "divide_buckets", "find_in_buckets", "free_windows", "insert_into_buckets"]
 
 NOTHING = -1
@@ -213,17 +211,26 @@ def _read_bucket(
     return total
 
 
-@kernel(I64, types.int64, RANGES, types.int64, types.int64, MATCHES)
+@kernel(I64, types.int64, *RANGES.types, types.int64, types.int64, *MATCHES.types)
 def find_in_buckets(
-    words: NDArray[np.int64], worker: int, ranges: ProbeRanges, begin: int, end: int, matches: WalkMatches
+    words: NDArray[np.int64],
+    worker: int,
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
+    begin: int,
+    end: int,
+    counts: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
+    done: NDArray[np.int64],
 ) -> None:
     """Find the rows of probes begin…end-1 among the basic windows of one worker, see `Structure.walk`.
 
-    O(the worker's rows in the buckets of the probes' keys).
+    The fields of `ProbeRanges` and `WalkMatches` are passed apart: Python calls it for every push. O(the worker's rows
+    in the buckets of the probes' keys).
     """
     own = _windows_in(words)
-    lo, hi, seen_from, seen_to = ranges
-    counts, ordinals, done = matches
     heads, size, workers = own.heads, own.size, own.workers
     width = workers + 1
     buckets = heads.size // width

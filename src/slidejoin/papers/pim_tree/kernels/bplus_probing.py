@@ -23,8 +23,6 @@ from slidejoin.papers.pim_tree.kernels.bplus_nodes import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
-
 __all__ = ["read_leaves", "scan_leaves", "search_leaves"]
 
 AHEAD = 8
@@ -67,21 +65,27 @@ def search_leaves(
     memory[0] = 0  # `borrowed` does not hold it: it has to be used after everything that reads or writes it
 
 
-@kernel(I64, I64_2D, I64_2D, RANGES, types.int64, types.int64, MATCHES)
+@kernel(I64, I64_2D, I64_2D, *RANGES.types, types.int64, types.int64, *MATCHES.types)
 def scan_leaves(
     tree: NDArray[np.int64],
     leaves: NDArray[np.int64],
     places: NDArray[np.int64],
-    ranges: ProbeRanges,
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
     begin: int,
     end: int,
-    matches: WalkMatches,
+    counts: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
+    done: NDArray[np.int64],
 ) -> None:
-    """Add the matches of probes begin…end-1, whose ranges begin where `search_leaves` says. O(rows in range)."""
+    """Add the matches of probes begin…end-1, whose ranges begin where `search_leaves` says. O(rows in range).
+
+    The fields of `ProbeRanges` and `WalkMatches` are passed apart: Python calls it for every thousand probes.
+    """
     nodes = nodes_in(tree)
     keys, values, sizes, following, fan_out = nodes.keys, nodes.values, nodes.sizes, nodes.following, nodes.fan_out
-    lo, hi, seen_from, seen_to = ranges
-    counts, ordinals, done = matches
     total = done[1]
     for i in range(begin, end):
         prefetch(values, places[U64(0), U64(min(i + AHEAD, end - 1) - begin)])

@@ -14,27 +14,33 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
-
 __all__ = ["scan_sorted", "weave_links"]
 
 AHEAD = 8
 """Prefetch distance, in probes, of the first rows of a range."""
 
 
-@kernel(I64, I64_2D, RANGES, types.int64, types.int64, MATCHES)
+@kernel(I64, I64_2D, *RANGES.types, types.int64, types.int64, *MATCHES.types)
 def scan_sorted(
-    words: NDArray[np.int64], places: NDArray[np.int64], ranges: ProbeRanges, begin: int, end: int, matches: WalkMatches
+    words: NDArray[np.int64],
+    places: NDArray[np.int64],
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
+    begin: int,
+    end: int,
+    counts: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
+    done: NDArray[np.int64],
 ) -> None:
     """Add the matches of probes begin…end-1, from the place where each range begins. O(rows in range).
 
     `words` are those of the tree's nodes. ``places[k, i - begin]`` (k, end - begin) int64 is the first place of a key
-    not below ``lo[k, i]``.
+    not below ``lo[k, i]``. The others are fields of `ProbeRanges` and `WalkMatches`.
     """
     tree = css_in(words)
     keys, values, size = tree.keys, tree.values, tree.size
-    lo, hi, seen_from, seen_to = ranges
-    counts, ordinals, done = matches
     total = done[1]
     for i in range(begin, end):
         soon = places[U64(0), U64(min(i + AHEAD, end - 1) - begin)]
@@ -58,14 +64,16 @@ def scan_sorted(
     done[0], done[1] = end, total
 
 
-@kernel(I64, OUT_I64, I64_2D, types.int64, types.int64, MATCHES)
+@kernel(I64, OUT_I64, I64_2D, types.int64, types.int64, *MATCHES.types)
 def weave_links(
     entries: NDArray[np.int64],
     starts: NDArray[np.int64],
     counts_by_link: NDArray[np.int64],
     first: int,
     last: int,
-    matches: WalkMatches,
+    counts: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
+    done: NDArray[np.int64],
 ) -> None:
     """Concatenate the matches from all links for probes first…last-1, probe by probe. O(matches + probes * links).
 
@@ -76,7 +84,6 @@ def weave_links(
                                                   0 1
         ordinals  a | b c d       counts          1 3     starts  3 4
     """
-    counts, ordinals, done = matches
     total: Any = done[1]
     for i in range(first, last):
         before = total

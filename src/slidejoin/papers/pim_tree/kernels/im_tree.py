@@ -15,14 +15,12 @@ from slidejoin.jit.compiling import I64, OUT_I64, OUT_I64_2D, U64, inlined, kern
 from slidejoin.jit.vectors.atomics import now
 from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
 from slidejoin.jit.vectors.words import load_key
-from slidejoin.papers.kernels.walking import MATCHES, RANGES
+from slidejoin.papers.kernels.walking import MATCHES, RANGES, ProbeRanges, WalkMatches
 from slidejoin.papers.pim_tree.kernels.css_tree import css_in, find_nodes, find_places
 from slidejoin.papers.pim_tree.kernels.subindexes import FILLING, NODE_POOL, NOTHING, find_leaves, pool_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 
 __all__ = ["HUNG_POOL", "PROBES", "answer_some", "noted_lines", "pools_in", "walk_both"]
 
@@ -182,19 +180,27 @@ def answer_some(
     spent[SCAN] += now() - middle
 
 
-@kernel(I64, types.int64, I64, RANGES, types.int64, MATCHES, OUT_I64)
+@kernel(I64, types.int64, I64, *RANGES.types, types.int64, *MATCHES.types, OUT_I64)
 def walk_both(
     tree: NDArray[np.int64],
     depth: int,
     pools: NDArray[np.int64],
-    ranges: ProbeRanges,
+    lo: NDArray[np.int64],
+    hi: NDArray[np.int64],
+    seen_from: NDArray[np.int64],
+    seen_to: NDArray[np.int64],
     end: int,
-    matches: WalkMatches,
+    counts: NDArray[np.int64],
+    ordinals: NDArray[np.int64],
+    done: NDArray[np.int64],
     spent: NDArray[np.int64],
 ) -> None:
-    """Answer probes up to `end`, `PROBES` after `PROBES`, or to the first without room; see `answer_some`."""
-    done = matches.done
-    noted: Any = np.zeros((noted_lines(ranges.lo.shape[0], pools_in(pools).size), PROBES), np.int64)
+    """Answer probes up to `end`, `PROBES` after `PROBES`, or to the first without room; see `answer_some`.
+
+    The fields of `ProbeRanges` and `WalkMatches` are passed apart: Python calls it for every push.
+    """
+    ranges, matches = ProbeRanges(lo, hi, seen_from, seen_to), WalkMatches(counts, ordinals, done)
+    noted: Any = np.zeros((noted_lines(lo.shape[0], pools_in(pools).size), PROBES), np.int64)
     first = done[0]
     while first < end:
         last = min(first + PROBES, end)
