@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, VIEW, see_rows, view_of
 from slidejoin.index.probe import ProbeBatch
-from slidejoin.index.sorted_runs.probes import OrderedProbes
 from slidejoin.index.sorted_runs.run import build_run
 from slidejoin.spec.window import EVERYTHING
 
@@ -37,11 +36,12 @@ def check(seed: int, rows: int, pushes: int, probes: int) -> None:
         begin = [max(seen - size, 0) // slide * slide for seen in to]
         view = np.zeros(VIEW, np.int64)
         view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, size, slide, own
-        asked = OrderedProbes(run, 0, 0, rank, view, (begin[0], begin[-1], to[0], to[-1]))
+        ends = begin[0], begin[-1], to[0], to[-1]
         ranges = [sorted((draw.randrange(run.size + 1), draw.randrange(run.size + 1))) for _ in range(probes)]
         counts = i64([draw.randrange(5) for _ in range(probes)])
         before = counts.copy()
-        run.sights.count(asked, base, np.array([start << 32 | end for start, end in ranges], np.uint64), counts)
+        places = np.array([start << 32 | end for start, end in ranges], np.uint64)
+        run.sights.count(ends, view, rank, base, places, counts)
         expected = [
             sum(begin[i] <= base + int(o) < to[i] for o in offsets[ranges[i][0] : ranges[i][1]]) for i in range(probes)
         ]
@@ -77,12 +77,11 @@ def test_all_levels(rows: int) -> None:
         begin = np.maximum(to - rows // 2, 0)
         view = np.zeros(VIEW, np.int64)
         view[[ARRIVED, SIZE, SLIDE, OWN]] = arrived, rows // 2, 1, 0
-        asked = OrderedProbes(run, 0, 0, rank, view, (int(begin[0]), int(begin[-1]), int(to[0]), int(to[-1])))
+        ends = int(begin[0]), int(begin[-1]), int(to[0]), int(to[-1])
         cuts = np.sort(draw.integers(0, rows + 1, (n, 2)), axis=1)
         counts = np.zeros(n, np.int64)
-        run.sights.count(
-            asked, 0, (cuts[:, 0].astype(np.uint64) << np.uint64(32)) | cuts[:, 1].astype(np.uint64), counts
-        )
+        places = (cuts[:, 0].astype(np.uint64) << np.uint64(32)) | cuts[:, 1].astype(np.uint64)
+        run.sights.count(ends, view, rank, 0, places, counts)
         for i in range(0, n, max(1, n // 50)):
             inside = offsets[cuts[i, 0] : cuts[i, 1]]
             assert counts[i] == ((inside >= begin[i]) & (inside < to[i])).sum()
