@@ -72,8 +72,8 @@ class Arrivals:
         """Return the arrivals without the marked rows (in arrival order), with consecutive ranks."""
         if not (left.any() or right.any()):
             return self
-        ranks = ranks_without((self.left_rank, self.right_rank), (left, right))
-        return Arrivals(self.left[~left], self.right[~right], *ranks)
+        left_rank, right_rank = ranks_without((self.left_rank, self.right_rank), (left, right))
+        return Arrivals(self.left[~left], self.right[~right], left_rank, right_rank)
 
 
 def ranks_without(ranks: Sequence[NDArray[np.int64]], gone: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.int64]]:
