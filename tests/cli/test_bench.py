@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from inspect import signature
 from typing import Any
 
 import pytest
 
-from slidejoin.bench import CASES, machine, spark, tasks
+from slidejoin.bench import CASES, case, machine, spark, tasks
 from slidejoin.bench.machine import MemorySpeed
-from slidejoin.cli import benching, main
+from slidejoin.cli import main
 
 
 def call(*arguments: str) -> int:
@@ -22,8 +23,10 @@ def call(*arguments: str) -> int:
 def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The options that a case would be measured with."""
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(benching, "_measure", lambda run, **options: seen.update(options, run=run))
-    monkeypatch.setattr(benching, "compile_kernels", lambda: seen.update(compiled=True))
+    monkeypatch.setattr(
+        import_module("slidejoin.cli.app"), "_measure", lambda run, **options: seen.update(options, run=run)
+    )
+    monkeypatch.setattr(case, "compile_kernels", lambda: seen.update(compiled=True))
     return seen
 
 

@@ -2,22 +2,281 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from slidejoin import __version__
+from slidejoin.bench import CASES, case
+from slidejoin.bench.case import whole_number
 from slidejoin.cli.beginning import init
-from slidejoin.cli.benching import bench
 from slidejoin.cli.compiling import compile_in_words, compiled_kernels
+from slidejoin.cli.job import Session
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.reporting import Debug, Json, PlainReporter, document, errors_reported, reporter
-from slidejoin.cli.secrets import SECRETS
-from slidejoin.cli.stating import state
+from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
+from slidejoin.errors import ConfigError, nearest
 
-__all__ = ["app"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from slidejoin.bench.report import Report
+    from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo
+
+__all__ = ["app", "bench", "state"]
+
+Checkpoint = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpointLocation.", show_default=False)
+]
+Batch = Annotated[
+    int | None, typer.Option(metavar="N", help="The state after that micro-batch; the last one by default.")
+]
+Segments = Annotated[bool, typer.Option("--segments", help="List the segments of each bucket too.")]
+Conf = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark, as for a remote file system.")
+]
+Repartition = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Make a new checkpoint with N buckets; the query must be stopped. Needs --to."),
+]
+To = Annotated[str | None, typer.Option(metavar="NEW", help="The new checkpoint, a folder that does not exist.")]
+Stores = Annotated[
+    int | None, typer.Option(metavar="S", help="State stores of the new checkpoint; as many as buckets by default.")
+]
+Strategy = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Another strategy of the new checkpoint; as it was by default.")
+]
+Spread = Annotated[int | None, typer.Option(metavar="G", help="Its spread, with --strategy; 1 by default.")]
+
+
+def state(
+    checkpoint: Checkpoint,
+    *,
+    batch: Batch = None,
+    segments: Segments = False,
+    repartition: Repartition = None,
+    to: To = None,
+    stores: Stores = None,
+    strategy: Strategy = None,
+    spread: Spread = None,
+    conf: Conf = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show the state of the joins in a checkpoint: their buckets, segments, rows, bytes and watermarks.
+
+    With --repartition N --to NEW, make a checkpoint with N buckets of it, with which the same query goes on.
+    """
+    with errors_reported(debug=debug):
+        _check_options(repartition, to, {"stores": stores, "strategy": strategy, "spread": spread}, batch)
+        session = Session("local[*]", _settings(conf or []))
+        from slidejoin.cli.session import spark_session  # noqa: PLC0415 - belongs to an extra, and is slow to load
+
+        with spark_session(session, "slidejoin state", json=json) as spark:
+            from slidejoin.spark import inspect_state, repartition_state  # noqa: PLC0415 - the same
+
+            if repartition is None or to is None:
+                info = inspect_state(spark, checkpoint, batch=batch)
+            else:
+                info = repartition_state(
+                    spark, checkpoint, repartition, to, stores=stores, strategy=strategy, spread=spread or 1,
+                )  # fmt: skip
+        size = _size_on_disk(Path(info.checkpoint))
+        if json:
+            typer.echo(SECRETS.out_of(document(as_document(info, size))))
+            return
+        lines = _text(info, size, segments=segments)
+        text = "\n".join(lines if repartition is None else [*lines, "", *_what_next(info)])
+        typer.echo(SECRETS.out_of(text))
+
+
+def _check_options(
+    repartition: int | None, to: str | None, options: dict[str, int | str | None], batch: int | None
+) -> None:
+    """Refuse options that do not go together."""
+    given = [f"--{name}" for name, value in options.items() if value is not None]
+    if (repartition is None) != (to is None):
+        msg = f"{'--to' if repartition is None else '--repartition'} needs the other: --repartition N --to NEW"
+        raise ConfigError(msg)
+    if repartition is None and given:
+        msg = f"{given[0]} is of a new checkpoint: give --repartition N --to NEW as well"
+        raise ConfigError(msg)
+    if repartition is not None and batch is not None:
+        msg = "--batch shows an earlier version; a new checkpoint is made of the last one. Leave --batch out"
+        raise ConfigError(msg)
+    if options["spread"] is not None and options["strategy"] is None:
+        msg = "--spread is of another strategy: give --strategy NAME as well"
+        raise ConfigError(msg)
+
+
+def _what_next(info: CheckpointInfo) -> list[str]:
+    """Return what to do with a new checkpoint."""
+    lines = [f"Start the same query on it, with checkpointLocation {info.checkpoint} (job file: checkpoint), and"]
+    for join in info.joins:
+        name, _, spread = join.described["strategy"].partition(", spread ")
+        strategy = name.partition(" ")[0].partition(",")[0]
+        spread = f", spread={spread}" if spread else ""
+        lines.append(
+            f'  partitions={join.described["partitions"]}, strategy="{strategy}"{spread} for the join on '
+            f"{join.described['on']}"
+        )
+    lines.append("It goes on with the next micro-batch. The former checkpoint is as it was: do not start it again.")
+    return lines
+
+
+def _settings(conf: list[str]) -> dict[str, str]:
+    values = {}
+    for setting in conf:
+        key, equals, value = setting.partition("=")
+        if not key or not equals:
+            # What is written in some other way may have a secret too.
+            shown = HIDDEN if not key or is_secret(setting) else setting
+            msg = f"--conf {shown}: expected KEY=VALUE"
+            raise ConfigError(msg)
+        values[key] = value
+    SECRETS.add(values)
+    return values
+
+
+def as_document(info: CheckpointInfo, size: int | None) -> dict[str, Any]:
+    """Return everything as plain values, with the sums that the text shows."""
+    whole: dict[str, Any] = asdict(info) | {"bytes_on_disk": size}
+    for join, plain in zip(info.joins, whole["joins"], strict=True):
+        plain.update(_sums(join))
+        for bucket, its in zip(join.buckets, plain["buckets"], strict=True):
+            its.update(_sums(bucket))
+    return whole
+
+
+def _sums(part: JoinInfo | BucketInfo) -> dict[str, int]:
+    return {"left_rows": part.rows("left"), "right_rows": part.rows("right"), "bytes": part.bytes}
+
+
+def _size_on_disk(checkpoint: Path) -> int | None:
+    """Return how much the versions of the state take, if the checkpoint is on this machine."""
+    folder = checkpoint / "state"
+    if not folder.is_dir():
+        return None
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _text(info: CheckpointInfo, size: int | None, *, segments: bool) -> list[str]:
+    from slidejoin.spark.driver.inspect import aligned  # noqa: PLC0415 - belongs to an extra
+
+    lines = info.lines()
+    if size is not None:
+        lines[-1] += f", {size:,} bytes on disk"
+    for join in info.joins:
+        lines += ["", *join.lines()]
+        rows = aligned(join.table())
+        if segments:
+            for place, bucket in reversed(list(enumerate(join.buckets, start=1))):
+                rows[place + 1 : place + 1] = [
+                    f"    {one.side} {one.id}: {one.rows:,} rows, {one.bytes:,} bytes, merged {one.merged} times"
+                    for one in bucket.segments
+                ]
+        lines += rows
+    return lines
+
+
+class Cases(TyperGroup):
+    """The cases as commands; another name gets an error that says where other cases are."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - Click's
+        """Return the command of a case, or print what cases there are and leave."""
+        name = args[0]
+        if name not in self.commands:
+            with errors_reported(debug=False):
+                raise ConfigError(
+                    f"bench: unknown case {name!r}; the cases are {', '.join(CASES)}.{nearest(name, CASES)} "
+                    "Others, such as band and latency, are in a checkout of slidejoin: python -m benchmarks.cases"
+                )
+        return super().resolve_command(ctx, args)
+
+
+bench = typer.Typer(cls=Cases, subcommand_metavar="CASE [OPTIONS]", no_args_is_help=True, rich_markup_mode=None)
+
+
+def _number(text: str | int) -> int:
+    try:
+        return whole_number(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+@bench.command(short_help=CASES["tasks"])
+def tasks(
+    *,
+    only: Annotated[str | None, typer.Option(metavar="NAME,NAME,…", help="Only these tasks; all by default.")] = None,
+    seconds: Annotated[float, typer.Option(help="Seconds for each tool on each task, once windows are full.")] = 5.0,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Measure Spark's own join and slidejoin on Spark too.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of every tool; all cores by default.")] = None,
+    scale: Annotated[float, typer.Option(help="Rows of the streams in multiples of the usual.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the streams.")] = 1,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure five real tasks, next to Polars, DuckDB and Spark, see docs/benchmarks.md."""
+    with errors_reported(debug=debug):
+        from slidejoin.bench.tasks import run  # noqa: PLC0415 - loads NumPy and PyArrow
+
+        case.compile_kernels()
+        names = None if only is None else tuple(one.strip() for one in only.split(","))
+        _measure(run, json=json, only=names, seconds=seconds, spark=spark, threads=threads, scale=scale, seed=seed)
+
+
+@bench.command(short_help=CASES["spark"])
+def spark(
+    *,
+    window: Annotated[
+        int, typer.Option(parser=_number, metavar="ROWS", help="Rows of each side that a row of the other sees.")
+    ] = 1 << 20,
+    push: Annotated[
+        int, typer.Option(parser=_number, metavar="ROWS", help="Rows of a micro-batch, half of them of each side.")
+    ] = 1_000_000,
+    output: Annotated[str, typer.Option(help="pairs or count.")] = "pairs",
+    how: Annotated[str, typer.Option(help="The join type.")] = "inner",
+    strategy: Annotated[str, typer.Option(help="How rows are routed; hash joins on an equality.")] = "auto",
+    threads: Annotated[int, typer.Option(min=1, help="Tasks at once, and buckets of the join.")] = 2,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure the join on a local Spark, next to Spark's own and a query that only reads, see docs/benchmarks.md."""
+    with errors_reported(debug=debug):
+        from slidejoin.bench.spark import run  # noqa: PLC0415 - loads NumPy and PyArrow
+
+        case.compile_kernels()
+        _measure(
+            run, json=json, window=window, push=push, output=output, how=how, strategy=strategy, threads=threads,
+            buckets=threads,
+        )  # fmt: skip
+
+
+@bench.command(short_help=CASES["machine"])
+def machine(
+    *,
+    threads: Annotated[int, typer.Option(min=1, help="Measured next to one thread alone.")] = 2,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure how many random cache lines and bytes a second memory gives, see docs/benchmarks.md."""
+    with errors_reported(debug=debug):
+        from slidejoin.bench.machine import run  # noqa: PLC0415 - loads NumPy and Numba
+
+        _measure(run, json=json, threads=threads)
+
+
+def _measure(run: Callable[..., Report], *, json: bool, **options: Any) -> None:
+    """Measure, and print the report."""
+    report = run(**options)
+    typer.echo(document(report.to_json()) if json else report.text())
+
 
 app = typer.Typer(
     name="slidejoin",

@@ -190,9 +190,16 @@ def _nearest(config: JoinSpec, schemas: Mapping[Side, pa.Schema]) -> NearestRule
         "nearest": Or((less_or_equal, Compare(">", right, left))),
     }
     return NearestRule(
-        *names, keep.direction, keep.k, config.how == "left", distance, below,
-        resolve_boolean(Compare("=", right, left), schemas), conditions[keep.direction], terms[0] if terms else None,
-    )  # fmt: skip
+        *names,
+        keep.direction,
+        keep.k,
+        outer=config.how == "left",
+        distance=distance,
+        below=below,
+        equal=resolve_boolean(Compare("=", right, left), schemas),
+        condition=conditions[keep.direction],
+        split=terms[0] if terms else None,
+    )
 
 
 def _known(what: str, side: str, name: str, schema: pa.Schema) -> None:

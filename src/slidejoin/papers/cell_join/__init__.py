@@ -11,8 +11,7 @@ from slidejoin.spec.topologies import KNOWN_TOPOLOGIES
 if TYPE_CHECKING:
     from slidejoin.papers.cell_join.hash_buckets import HashIndex
     from slidejoin.papers.cell_join.nested_loop import NestedLoopIndex
-    from slidejoin.papers.cell_join.round_robin import RoundRobinTopology
-    from slidejoin.papers.cell_join.topology import CellJoinTopology
+    from slidejoin.papers.cell_join.topology import CellJoinTopology, RoundRobinTopology
 
 __all__: list[str] = []
 
@@ -36,7 +35,7 @@ def _cell_join() -> type[CellJoinTopology]:
 
 
 def _round_robin() -> type[RoundRobinTopology]:
-    from slidejoin.papers.cell_join.round_robin import RoundRobinTopology
+    from slidejoin.papers.cell_join.topology import RoundRobinTopology
 
     return RoundRobinTopology
 

@@ -8,8 +8,7 @@ from slidejoin.papers.split_join.options import Handshake, HandshakeLowLatency, 
 from slidejoin.spec.topologies import KNOWN_TOPOLOGIES
 
 if TYPE_CHECKING:
-    from slidejoin.papers.split_join.handshake import HandshakeTopology
-    from slidejoin.papers.split_join.handshake_low_latency import HandshakeLowLatencyTopology
+    from slidejoin.papers.split_join.handshake import HandshakeLowLatencyTopology, HandshakeTopology
     from slidejoin.papers.split_join.topology import SplitJoinTopology
 
 __all__: list[str] = []
@@ -28,7 +27,7 @@ def _handshake() -> type[HandshakeTopology]:
 
 
 def _handshake_low_latency() -> type[HandshakeLowLatencyTopology]:
-    from slidejoin.papers.split_join.handshake_low_latency import HandshakeLowLatencyTopology
+    from slidejoin.papers.split_join.handshake import HandshakeLowLatencyTopology
 
     return HandshakeLowLatencyTopology
 
