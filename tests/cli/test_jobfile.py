@@ -11,6 +11,7 @@ from slidejoin import Aggregate, CountWindow, Nearest, TimeWindow
 from slidejoin.cli.job import Job, Session, Sink, Source
 from slidejoin.cli.jobfile import read_job, read_job_text
 from slidejoin.errors import ConfigError
+from slidejoin.options import BiSort, POJoin
 
 BASE = Path("/data")
 
@@ -131,6 +132,18 @@ def test_late_rows_may_be_put_out_in_folders_of_their_own():
     assert (job.join.late, job.sink.partition_by) == ("emit", ("late_side",))
 
 
+@pytest.mark.parametrize(
+    ("text", "algorithm"),
+    [
+        ('"wib_tree"', "wib_tree"),
+        ('{ name = "po_join", slide_interval = 1000, blocking = true }', POJoin(slide_interval=1000, blocking=True)),
+        ('{ name = "bi_sort", buffer_size = 64 }', BiSort(buffer_size=64)),
+    ],
+)
+def test_the_index_of_buckets_has_a_name_or_options(text: str, algorithm: object):
+    assert read(replaced('right = "quotes"', f'right = "quotes"\nalgorithm = {text}')).join.algorithm == algorithm
+
+
 def test_what_is_not_said_has_a_default():
     job = read("""
         sources.a = { format = "parquet", path = "~/a" }
@@ -141,6 +154,7 @@ def test_what_is_not_said_has_a_default():
     assert (join.how, join.output, join.select, join.suffix) == ("inner", "pairs", None, "_right")
     assert (join.keep, join.late) == (None, "drop")
     assert (join.aliases, join.strategy, join.partitions) == (("l", "r"), "auto", None)
+    assert join.algorithm == "auto"
     assert join.self_join
     assert join.window == TimeWindow(timedelta(minutes=1), on="ts", lateness="0 seconds")
     assert job.sink == Sink("console")
@@ -317,7 +331,35 @@ WRONG = [
     (
         'right = "quotes"',
         'right = "quotes"\nstrategy = "hashed"',
-        "join.strategy: got 'hashed', expected one of auto, hash, cell, grid, broadcast. Did you mean 'hash'?",
+        (
+            "join.strategy: got 'hashed', expected one of auto, hash, cell, grid, broadcast, split, sub_windows. "
+            "Did you mean 'hash'?"
+        ),
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nalgorithm = "po_jion"',
+        "join.algorithm: got 'po_jion', expected one of auto,",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nalgorithm = { slide = 3 }',
+        "join.algorithm.name: got none, expected the name of one of ",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nalgorithm = { name = "band_cells", fan_out = 3 }',
+        "join.algorithm.name: got 'band_cells', expected the name of one of ",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nalgorithm = { name = "po_join", slide = 3 }',
+        "join.algorithm.slide: unknown key; the keys here are name, slide_interval,",
+    ),
+    (
+        'right = "quotes"',
+        'right = "quotes"\nalgorithm = { name = "po_join", slide_interval = 0 }',
+        "join.algorithm: slide_interval",
     ),
     ('left = "10 minutes"', 'kind = "cuont"', "join.window.kind: got 'cuont', expected one of time, count. Did you"),
     (

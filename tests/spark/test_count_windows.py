@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slidejoin as sj
-from slidejoin.cli.stating import _text
+from slidejoin.cli.app import _text
 from tests.spark.feeds import SECOND, Feed, Row, asked, finish, table_of
 
 if TYPE_CHECKING:

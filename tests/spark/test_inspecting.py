@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slidejoin.cli.stating import as_document
+from slidejoin.cli.app import as_document
 from slidejoin.errors import StateError
 from slidejoin.spark import inspect_state
 from slidejoin.spark.job.checks import check_session

@@ -34,8 +34,12 @@ CASES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "grid": ("l.x < r.x AND r.x <> 2", ("and", ("<", L, R), ("<>", R, ("lit", 2)))),
     "broadcast": ("l.x < r.x AND l.x <> 1", ("and", ("<", L, R), ("<>", L, ("lit", 1)))),
 }
-LAYOUTS = [("hash", 3, 1), ("cell", 3, 1), ("broadcast", 3, 1), ("grid", 5, 1), ("hash", 5, 2), ("cell", 5, 2)]
-"""Strategy, number of buckets, spread. The last three find a row's partners in several buckets."""
+CASES |= dict.fromkeys(["split", "sub_windows"], CASES["grid"])
+LAYOUTS = [
+    *[("hash", 3, 1), ("cell", 3, 1), ("broadcast", 3, 1)],
+    *[("grid", 5, 1), ("hash", 5, 2), ("cell", 5, 2), ("split", 3, 1), ("sub_windows", 3, 1)],
+]
+"""Strategy, number of buckets, spread. All but the first three find a row's partners in several buckets."""
 SCATTERED = LAYOUTS[3:]
 HOWS = [how for how in get_args(JoinType) if how != "inner"]
 LEFT_LENGTH, RIGHT_LENGTH, LATENESS = 6, 3, 2

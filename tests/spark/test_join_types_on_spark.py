@@ -31,6 +31,7 @@ PREDICATES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cell": ("l.x BETWEEN r.x - 1 AND r.x + 1 AND l.name <> r.name", ("and", BAND, NAMES)),
     "grid": ("l.x < r.x AND l.name <> r.name", ("and", ("<", L, R), NAMES)),
     "broadcast": ("l.x < r.x AND l.name <> r.name", ("and", ("<", L, R), NAMES)),
+    "split": ("l.x < r.x AND l.name <> r.name", ("and", ("<", L, R), NAMES)),
 }
 WINDOW = sj.TimeWindow("10 seconds", on="ts", lateness="5 seconds")
 JOINS: dict[str, dict[str, Any]] = {
@@ -42,6 +43,7 @@ JOINS: dict[str, dict[str, Any]] = {
     "once": {"how": "left_semi", "strategy": "grid", "partitions": 4},
     "anti": {"how": "left_anti", "strategy": "broadcast"},
     "self": {"how": "full", "strategy": "hash", "self_join": True},
+    "elsewhere": {"how": "full", "strategy": "split", "partitions": 3, "algorithm": "po_join"},
 }
 STREAMED = [name for name in JOINS if name != "spread"]
 """Those that are streams too: of two that are put together by an exchange, one."""

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Layout = tuple[str, int, int]
-SCATTERED: list[Layout] = [("grid", 5, 1), ("hash", 5, 2), ("cell", 5, 2)]
+SCATTERED: list[Layout] = [("grid", 5, 1), ("hash", 5, 2), ("cell", 5, 2), ("split", 3, 1), ("sub_windows", 3, 1)]
 LAYOUTS: list[Layout] = [("hash", 3, 1), ("cell", 3, 1), ("broadcast", 3, 1), ("grid", 1, 1), *SCATTERED]
-"""Strategy, number of buckets, spread. The last three find a row's partners in several buckets."""
+"""Strategy, number of buckets, spread. Those of `SCATTERED` find a row's partners in several buckets."""
 
 FUNCTIONS = {
     "n": "count",

@@ -41,6 +41,10 @@ MOVES: list[tuple[Layout, Layout]] = [
     (("grid", 4, 1), ("grid", 9, 1)),
     (("hash", 4, 2), ("hash", 6, 2)),
     (("cell", 6, 2), ("cell", 5, 2)),
+    (("split", 3, 1), ("split", 5, 1)),
+    (("sub_windows", 4, 1), ("sub_windows", 3, 1)),
+    (("grid", 4, 1), ("split", 3, 1)),
+    (("sub_windows", 3, 1), ("grid", 4, 1)),
 ]
 
 
@@ -131,6 +135,8 @@ OTHERS: list[tuple[Layout, Layout]] = [
     (("cell", 3, 1), ("grid", 4, 1)),
     (("cell", 2, 1), ("cell", 5, 2)),
     (("cell", 3, 1), ("broadcast", 2, 1)),
+    (("cell", 3, 1), ("split", 2, 1)),
+    (("split", 2, 1), ("broadcast", 3, 1)),
 ]
 
 
@@ -164,6 +170,8 @@ SELF: list[tuple[Layout, Layout, str]] = [
     (("grid", 4, 1), ("grid", 9, 1), "full"),
     (("grid", 4, 1), ("grid", 6, 1), "left_semi"),
     (("cell", 2, 1), ("cell", 3, 1), "full"),
+    (("split", 2, 1), ("split", 3, 1), "full"),
+    (("grid", 4, 1), ("sub_windows", 3, 1), "left_semi"),
 ]
 
 
@@ -184,7 +192,7 @@ def test_self_joins_go_on(
         assert step(query, batch) == rows
 
 
-@pytest.mark.parametrize("move", [MOVES[0], MOVES[1], MOVES[3], MOVES[4]], ids=str)
+@pytest.mark.parametrize("move", [MOVES[0], MOVES[1], MOVES[3], MOVES[4], *MOVES[-4:]], ids=str)
 @given(
     batches=many,
     how=st.sampled_from(HOWS),
@@ -203,7 +211,7 @@ def test_joins_over_counts_go_on(
     self_join: bool,
 ) -> None:
     cache, window = tmp_path_factory.mktemp("cache"), sj.CountWindow(left=sizes[0], right=sizes[1])
-    if self_join and move[0][0] != "grid":
+    if self_join and move[0][0] in {"hash", "cell", "broadcast"}:
         how = "inner"
     options: Any = {"window": window, "order_by": "id", "self_join": self_join}
     query = Query(wired(cache, *move[0], how, **options), tasks=2)
@@ -219,7 +227,7 @@ def test_joins_over_counts_go_on(
         assert step(query, mixed) == sorted(((a and a["id"], b and b["id"], None) for a, b in found), key=repr)
 
 
-ANSWERS = [MOVES[0], MOVES[1], MOVES[3], MOVES[4], MOVES[6]]
+ANSWERS = [MOVES[0], MOVES[1], MOVES[3], MOVES[4], *MOVES[6:]]
 
 
 @pytest.mark.parametrize("move", ANSWERS, ids=str)

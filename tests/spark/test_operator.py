@@ -29,6 +29,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cell": ("l.x BETWEEN r.x - 1 AND r.x + 1", BAND),
     "grid": ("l.x < r.x", ("<", L, R)),
     "broadcast": ("l.x < r.x", ("<", L, R)),
+    "split": ("l.x < r.x", ("<", L, R)),
+    "sub_windows": ("l.x <> r.x", ("<>", L, R)),
 }
 LAYOUTS = [*((strategy, 3, 1) for strategy in CASES), ("hash", 5, 2), ("cell", 5, 2)]
 """Strategy, number of buckets, spread."""

@@ -27,6 +27,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cell": ("l.x BETWEEN r.x - 1 AND r.x + 1", BAND),
     "grid": ("l.x < r.x", ("<", L, R)),
     "broadcast": ("l.x <> r.x", ("<>", L, R)),
+    "split": ("l.x < r.x", ("<", L, R)),
+    "sub_windows": ("l.x <> r.x", ("<>", L, R)),
 }
 WINDOWS = [
     sj.CountWindow(1),

@@ -26,6 +26,7 @@ PREDICATES: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "cell": ("l.x BETWEEN r.x - 1 AND r.x + 1", BAND),
     "broadcast": ("l.x < r.x", ("<", L, R)),
+    "sub_windows": ("l.x < r.x", ("<", L, R)),
 }
 WINDOW = sj.TimeWindow(left="10 seconds", right="10 seconds", on="ts", lateness="5 seconds")
 
@@ -96,7 +97,8 @@ def streams(
 
 
 @pytest.mark.parametrize(
-    "strategy", ["cell", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("hash", "broadcast"))]
+    "strategy",
+    ["cell", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("hash", "broadcast", "sub_windows"))],
 )
 def test_equals_the_oracle(
     streams: tuple[Feed, Any], spark: SparkSession, batches: list[dict[str, list[Row]]], strategy: str

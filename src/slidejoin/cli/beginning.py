@@ -228,7 +228,7 @@ def _join(file: Written, samples: Sequence[Sample], predicate: str, *, guessed: 
         'output = { n = "count" }   # one row for each left row, with aggregates such as "sum(r.x)"',
         'keep = { left = "l.ts", right = "r.ts" }  # of each left row only the nearest match: an as-of join',
         'late = "emit"              # late rows too, marked in a column late_side',
-        'strategy = "auto"          # how rows are routed: hash, cell, grid or broadcast',
+        'strategy = "auto"          # how rows are routed: hash, cell, grid, broadcast, split or sub_windows',
         "partitions = 4             # buckets; fixed by the checkpoint; as many as cores by default",
     )
 

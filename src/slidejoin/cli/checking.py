@@ -44,7 +44,7 @@ def check_job(job: Job) -> JoinSpec:
         spec = make_join_spec(
             on=join.on, window=join.window, how=join.how, output=join.output, order="none", select=join.select,
             suffix=join.suffix, self_join=join.self_join, aliases=join.aliases, threads=1, late=join.late,
-            keep=join.keep,
+            keep=join.keep, algorithm=join.algorithm,
         )  # fmt: skip
     except (SlideJoinError, ValueError) as error:
         msg = f"join: {in_toml(str(error))}"

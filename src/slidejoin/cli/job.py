@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, StrategyName
     from slidejoin.spec.nearest import Nearest
+    from slidejoin.spec.options import Options
     from slidejoin.spec.window import Span, Window
 
 JobOutput: TypeAlias = Literal["pairs", "count"]
@@ -50,6 +51,7 @@ class Join:
     suffix: str = "_right"
     aliases: tuple[str, str] = ("l", "r")
     strategy: StrategyName = "auto"
+    algorithm: str | Options = "auto"
     spread: int = 1
     partitions: int | None = None
     order_by: str | None = None

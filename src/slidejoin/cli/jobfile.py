@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import fields
 from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.cli.job import JOB_OUTPUTS, Job, JobOutput, Join, Session, Sink, Source
 from slidejoin.cli.paths import absolute, expanded, has_scheme
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
-from slidejoin.errors import ArgumentError, ConfigError, nearest
+from slidejoin.errors import ArgumentError, ArgumentTypeError, ConfigError, nearest
 from slidejoin.sides import SIDES
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import JOIN_TYPES, LATE, STRATEGIES
+from slidejoin.spec.join_spec import algorithms
 from slidejoin.spec.nearest import DIRECTIONS, Nearest
+from slidejoin.spec.options import options_named
 from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from slidejoin.spec.options import Options
 
 __all__ = ["TomlTable", "read_job", "read_job_text", "shown"]
 
@@ -142,6 +147,11 @@ class TomlTable:
             raise self.wrong(key, expected)
         return texts
 
+    def values(self, key: str) -> dict[str, object] | None:
+        """Return a table as it is, or None if the key has no table."""
+        value = self._values.get(key)
+        return dict(value) if isinstance(value, dict) else None
+
     def options(self, key: str) -> dict[str, str]:
         """Return a table of plain values as texts, the way Spark takes options; empty without the key."""
         value = self._values.get(key, {})
@@ -177,7 +187,7 @@ SINK_FORMATS = (*FILE_SINKS, "console", "noop")
 SOURCE_KEYS = ("format", "path", "stream", "schema", "columns", "where", "options", "max_files_per_trigger")
 JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
-    *("keep", "late", "strategy", "spread", "partitions"),
+    *("keep", "late", "strategy", "spread", "partitions", "algorithm"),
 )
 KEEP_KEYS = ("left", "right", "direction", "k")
 TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
@@ -304,7 +314,28 @@ def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
         partitions=table.count("partitions"),
         keep=_keep(table, (aliases[0], aliases[1])),
         late=table.choice("late", LATE, "drop"),
+        algorithm=_algorithm(table),
     )
+
+
+def _algorithm(table: TomlTable) -> str | Options:
+    """Return the index of each bucket: a name, or given as a table with a name, the options of a structure."""
+    given = table.values("algorithm")
+    if given is None:
+        return table.choice("algorithm", ("auto", *algorithms()), "auto")
+    name = given.pop("name", None)
+    structure = options_named(name) if isinstance(name, str) else None
+    if structure is None:
+        with_options = [one for one in algorithms() if options_named(one) is not None]
+        got = "none" if name is None else shown(name)
+        msg = f"{table.at('algorithm')}.name: got {got}, expected the name of one of {', '.join(with_options)}."
+        raise ConfigError(msg + nearest(str(name), with_options))
+    TomlTable(given, table.at("algorithm"), ["name", *(one.name for one in fields(structure))])
+    try:
+        return structure(**given)
+    except (ArgumentError, ArgumentTypeError) as error:
+        msg = f"{table.at('algorithm')}: {error}"
+        raise ConfigError(msg) from error
 
 
 def _output(table: TomlTable, alias: str) -> JobOutput | Aggregate:

@@ -203,6 +203,7 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             self_join=join.self_join,
             aliases=join.aliases,
             strategy=join.strategy,
+            algorithm=join.algorithm,
             spread=join.spread,
             partitions=join.partitions,
             late=join.late,

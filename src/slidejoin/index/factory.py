@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.index.cells.band_cells import BandCells, rows_for
+from slidejoin.index.keys import StoredKeys
 from slidejoin.index.kinds import CELLS, PLANAR
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarRun, of_rows
@@ -98,7 +99,7 @@ def run_chain(index: Index) -> BiSortIndex | None:
 
 
 SEALED = ("bi_sort", "planar")
-"""Indexes that have sealed parts."""
+"""Indexes that have sealed parts of their own."""
 
 
 def sealed(rows: RowKeys, algorithms: Sequence[str]) -> SealedPart:
@@ -108,13 +109,16 @@ def sealed(rows: RowKeys, algorithms: Sequence[str]) -> SealedPart:
     ----------
     rows : RowKeys
     algorithms : sequence of str
-        ``"planar"`` or ``"bi_sort"``; one for each branch where there are branches.
+        Those of the indexes that take the part, one for each branch where there are branches. Only some have parts of
+        their own, see `SEALED`; the others insert the rows again.
     """
     if rows.branches:
         parts = tuple(sealed(own, [name]) for own, name in zip(rows.branches, algorithms, strict=True))
         return SealedBranches(rows.rows, parts, values_of(rows))
     if algorithms[0] == "planar":
         return of_rows(rows, 0)
+    if algorithms[0] not in SEALED:
+        return StoredKeys(rows)
     return build_run(0, rows.rows, rows.keys, rows.aux, rows.matchable, rows.inexact)
 
 
@@ -134,4 +138,6 @@ def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
                 by_branch.setdefault(number, {})[name] = array
         parts = tuple(mapped(rows, by_branch[str(number)]) for number in range(len(by_branch)))
         return SealedBranches(rows, parts, arrays["values"])
+    if "row_keys" in arrays:
+        return StoredKeys.from_arrays(arrays)
     return PlanarRun.from_arrays(rows, arrays) if "ranks" in arrays else Run.from_arrays(rows, arrays)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
-__all__ = ["KeyRanges", "Prepared", "RowKeys"]
+__all__ = ["KeyRanges", "Prepared", "RowKeys", "StoredKeys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +95,38 @@ class KeyRanges:
         )
         branches = tuple(branch.part(first, last) for branch in self.branches)
         return KeyRanges(lo, hi, aux_lo, aux_hi, self.aux_dims, self.inexact, branches)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKeys:
+    """A sealed part whose rows are inserted again, each time that it is attached: O(rows) or what the index takes.
+
+    Attributes
+    ----------
+    keys : RowKeys
+    """
+
+    keys: RowKeys
+
+    @property
+    def rows(self) -> int:
+        """Ordinals that it spans."""
+        return self.keys.rows
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return the keys as named arrays, from which `from_arrays` restores them."""
+        arrays: dict[str, NDArray[np.generic]] = {
+            "row_keys": self.keys.keys,
+            "aux": self.keys.aux,
+            "inexact": np.array(sorted(self.keys.inexact), np.int64),
+        }
+        if self.keys.matchable is not None:
+            arrays["matchable"] = self.keys.matchable.view(np.uint8)
+        return arrays
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> StoredKeys:
+        """Return what `arrays` returned; nothing is copied."""
+        matchable = arrays.get("matchable")
+        known = None if matchable is None else matchable.view(np.bool_)
+        return StoredKeys(RowKeys(arrays["row_keys"], arrays["aux"], known, frozenset(arrays["inexact"].tolist())))

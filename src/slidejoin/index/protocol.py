@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from slidejoin.index.keys import StoredKeys
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -142,15 +144,17 @@ class Index(ABC):
         """Skip the ordinals before that one: rows that have expired already."""
 
     def attach(self, part: SealedPart, first: int, live: int) -> None:
-        """Insert rows that were sealed before, the first with that ordinal; only sorted runs can.
+        """Insert rows that were sealed before, the first with that ordinal.
 
         Raises
         ------
         TypeError
-            Of an index that has no sealed parts.
+            For a part that is another index's.
         """
-        msg = f"{self.name} takes no sealed parts, got {part!r} at {first} of {live} rows"
-        raise TypeError(msg)
+        if not isinstance(part, StoredKeys):
+            msg = f"{self.name} has no sealed parts of its own, got {part!r} at {first} of {live} rows"
+            raise TypeError(msg)
+        self.insert(self.prepare(part.keys, first), live)
 
     # -- expire ------------------------------------------------------------------------------------------------------
 

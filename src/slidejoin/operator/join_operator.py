@@ -260,6 +260,26 @@ class JoinOperator:
                 self._count_joined(self.join_type)
             self._commit(begin, self.clock.watermark if own_clock else watermark)
 
+    def probe_iter(self, push: Push) -> Generator[pa.Table]:
+        """Yield what rows that are stored elsewhere produce with those that are here, in bounded tables.
+
+        They are held as long as this operator, so that their columns can be read: it is not for a join that lasts.
+
+        Parameters
+        ----------
+        push : Push
+            With `Push.seen`, as of `slidejoin.operator.ingest.ingest.parted`.
+        """
+        for part in slices_of(self.plan, push, self.topology.largest_slice):
+            first: dict[Side, int] = {}
+            for side, window in self.windows.items():
+                first[side] = window.rows_seen
+                window.rows_seen += part.tables["left" if self._self_join else side].num_rows
+            with closing(self.general.run(part, first)) as tables:
+                for table in tables:
+                    self._count(table)
+                    yield table
+
     def finish(self) -> Iterator[pa.Table]:
         """Yield the results of the rows that are still in the window, in bounded tables.
 

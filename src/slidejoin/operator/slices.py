@@ -62,6 +62,7 @@ def slices_of(plan: Plan, push: Push, most: int | None) -> Iterator[Push]:
             ),
             watermark=push.watermark,
             marks=None if push.marks is None else push.marks[first:last],
+            seen=None if push.seen is None else {side: push.seen[side][cut[side]] for side in SIDES},
         )
         first = last
 

@@ -154,22 +154,29 @@ class Branch:
 
     @property
     def sealed_terms(self) -> IndexTerms:
-        """The index whose parts are sealed, those of Spark's segments, and its terms, to begin with."""
-        return self.index_terms(PLANAR if self.planar else RUNS)
+        """The index of Spark's segments, whose parts are sealed, and its terms, to begin with."""
+        requested = self.config.algorithm
+        return self.index_terms(requested if requested != "auto" else PLANAR if self.planar else RUNS)
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def layout(self, side: Side, chosen: IndexTerms, extents: Mapping[int, Extent], tuning: Tuning) -> BranchLayout:
         """Return how one side's keys are laid out for an index, with room for values of those extents, by term."""
-        axes = chosen.axes(self.terms, self.config.window) if kind_of(chosen.algorithm).fixed_width else None
         extents = dict.fromkeys(chosen.key, (0, 0)) | dict(extents)
-        spread = None if axes is None else axes[side]
+        spread = self._spread(side, chosen)
         made = layout_of_extents(self._key_of(chosen), len(self.terms), spread, extents, tuning)
         return self._completed(made, side, chosen)
 
-    def layout_of(self, side: Side, chosen: IndexTerms, numbers: NDArray[np.int64]) -> BranchLayout:
+    def layout_of(self, side: Side, chosen: IndexTerms, numbers: NDArray[np.int64], tuning: Tuning) -> BranchLayout:
         """Return the layout of the sealed parts of an index that had these `BranchLayout.numbers`."""
-        return self._completed(layout_of_numbers(self._key_of(chosen), len(self.terms), numbers), side, chosen)
+        spread = self._spread(side, chosen)
+        made = layout_of_numbers(self._key_of(chosen), len(self.terms), spread, numbers, tuning)
+        return self._completed(made, side, chosen)
+
+    def _spread(self, side: Side, chosen: IndexTerms) -> Axis | None:
+        """Return how one side's keys are spread over cells; None for an index without cells."""
+        axes = chosen.axes(self.terms, self.config.window) if kind_of(chosen.algorithm).fixed_width else None
+        return None if axes is None else axes[side]
 
     def _key_of(self, chosen: IndexTerms) -> Composite:
         return Composite(chosen.equal, all(self.terms[place].exact for place in chosen.equal), chosen.range)

@@ -85,7 +85,7 @@ def explained_index(terms: Sequence[ExplainedTerm], chosen: IndexTerms) -> str:
     """Return in a few words which index of which terms that is."""
     labels = " and ".join(terms[place].label for place in chosen.places)
     closed = "" if chosen.closed_by is None else f" closed by {terms[chosen.closed_by].label}"
-    return f"{INDEXES[chosen.algorithm]} on {labels}{closed}"
+    return f"{INDEXES.get(chosen.algorithm, chosen.algorithm)} on {labels}{closed}"
 
 
 def explained_join_type(config: JoinSpec) -> list[str]:

@@ -366,22 +366,26 @@ def layout_of_extents(
     return _made(of, terms, axis, parts, group, span, drop, mapped)
 
 
-def layout_of_numbers(of: Composite, terms: int, numbers: NDArray[np.int64]) -> BranchLayout:
-    """Return the layout of sorted runs that had these `BranchLayout.numbers`.
+def layout_of_numbers(
+    of: Composite, terms: int, spread: Axis | None, numbers: NDArray[np.int64], tuning: Tuning
+) -> BranchLayout:
+    """Return the layout that had these `BranchLayout.numbers`; the other parameters are those of `layout_of_extents`.
 
     Examples
     --------
     >>> from slidejoin.tuning import Tuning
     >>> of = Composite((0,), True, 1)
     >>> layout = layout_of_extents(of, 2, None, {0: (1, 9), 1: (-5, 1000)}, Tuning())
-    >>> layout_of_numbers(of, 2, layout.numbers()) == layout
+    >>> layout_of_numbers(of, 2, None, layout.numbers(), Tuning()) == layout
     True
     """
     if of.plain:
-        return _made(of, terms, None, (), 0, NO_BITS, 0, None)
+        return _made(of, terms, spread, (), 0, NO_BITS, 0, None)
     hashed, group, drop, *rest = numbers.tolist()
     span, *parts = (KeyBits(*rest[at : at + 3]) for at in range(0, len(rest), 3))
-    return _made(of, terms, None, None if hashed else tuple(parts), group, span, drop, None)
+    axis = None if spread is None else _axis(spread, drop, group + span.bits, tuning.near_key_bits)
+    mapped = spread if of.range is not None and spread is not None and spread.place is not None else None
+    return _made(of, terms, axis, None if hashed else tuple(parts), group, span, drop, mapped)
 
 
 def _made(

@@ -335,7 +335,7 @@ class Plan:
     def key_layout_of(self, side: Side, chosen: IndexTerms, numbers: NDArray[np.int64]) -> KeyLayout:
         """Return the layout of the sealed parts of an index that had these `KeyLayout.numbers`."""
         parts = zip(self.branches, self.terms_of(chosen), numbers_of_branches(numbers, len(self.branches)), strict=True)
-        return KeyLayout(tuple(branch.layout_of(side, of, own) for branch, of, own in parts))
+        return KeyLayout(tuple(branch.layout_of(side, of, own, self.tuning) for branch, of, own in parts))
 
     # -- explanation ---------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ Order: TypeAlias = Literal["probe", "strict", "none"]
 Late: TypeAlias = Literal["drop", "emit"]
 """``late=``: whether late rows are dropped, or stored for the caller."""
 
-StrategyName: TypeAlias = Literal["auto", "hash", "cell", "grid", "broadcast"]
+StrategyName: TypeAlias = Literal["auto", "hash", "cell", "grid", "broadcast", "split", "sub_windows"]
 """``strategy=``: how rows are routed to buckets, on Spark."""
 
 JOIN_TYPES: tuple[JoinType, ...] = get_args(JoinType)

@@ -18,6 +18,7 @@ __all__ = [
     "Options",
     "Planar",
     "algorithm_in_words",
+    "options_named",
     "structure_named",
 ]
 
@@ -111,6 +112,11 @@ KNOWN_STRUCTURES: Registry[Options] = Registry()
 def structure_named(name: str) -> type[Options] | None:
     """Return the options of a structure that only ``algorithm=`` chooses; None for any other name."""
     return None if name in ALWAYS else KNOWN_STRUCTURES.known().get(name)
+
+
+def options_named(name: str) -> type[Options] | None:
+    """Return the class of the options of an algorithm; None for one without any."""
+    return {BiSort.name: BiSort, Planar.name: Planar}.get(name) or structure_named(name)
 
 
 def algorithm_in_words(name: str) -> str:

@@ -14,9 +14,11 @@ from slidejoin.predicate.truth.values import Batch
 from slidejoin.rows.held_types import held
 from slidejoin.rows.reorder import rows_as_given, rows_at
 from slidejoin.rows.widths import in_one_chunk
-from slidejoin.sides import SIDES
+from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.arrival import Arrivals, Clock
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.plan.window_term import TermScope
     from slidejoin.sides import Side
 
-__all__ = ["Ingest", "Push", "columns_of"]
+__all__ = ["Ingest", "Push", "columns_of", "parted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ class Push:
     marks : (n,) int64, or None
         The watermark after each of these arrivals, where it is not that of their event times alone: of a join that goes
         on without idle sides.
+    seen : dict from side to (n,) int64, or None
+        Of rows that only probe, and are stored elsewhere: the stored ordinals of the other side that come before each,
+        as the first that it does not see, ascending.
     """
 
     tables: dict[Side, pa.Table]
@@ -58,6 +63,7 @@ class Push:
     left_out: dict[Side, pa.Table] | None = None
     watermark: int | None = None
     marks: NDArray[np.int64] | None = None
+    seen: dict[Side, NDArray[np.int64]] | None = None
 
     @property
     def rows(self) -> int:
@@ -177,3 +183,43 @@ def _as_given(given: pa.Schema, held: pa.Schema) -> bool:
 def columns_of(table: pa.Table) -> Batch:
     """Return the columns by their names, each looked up and loaded on first use."""
     return Batch(table)
+
+
+def parted(
+    push: Push, stored: Mapping[Side, NDArray[np.bool_]], first: Mapping[Side, int], *, self_join: bool
+) -> tuple[Push, Push]:
+    """Return the rows of a push that are stored here, and those that only probe, see `Push.seen`.
+
+    Where several operators share a join's windows, each has all rows of a push and stores some. A pair is found once,
+    by the operator that stores its earlier row, since all of them put the rows in one order::
+
+        arrival order       l0   r1   l2   r3   r4
+        operator A stores   l0                  r4      r1 and r3 see l0 there, l2 sees nothing
+        operator B stores        r1   l2   r3           l2 sees r1, r3 and r4 see l2, l0 sees nothing
+
+    Parameters
+    ----------
+    push : Push
+    stored : dict from side to (n,) bool
+        Which rows of each side are stored here, in the order of the batches that the push was made of.
+    first : dict from side to int
+        The ordinal that the first row of each side gets which is stored here.
+    self_join : bool
+        Whether rows of one side see each other.
+    """
+    arrivals = push.arrivals
+    here = {side: stored[side][arrivals.places(side)] for side in SIDES}
+    seen: dict[Side, NDArray[np.int64]] = {}
+    for side in SIDES:
+        of: Side = "left" if self_join else other(side)
+        by_rank = np.zeros(push.rows + 1, np.int64)
+        by_rank[arrivals.rank(of)[here[of]] + 1] = 1
+        seen[side] = first[of] + np.cumsum(by_rank)[arrivals.rank(side)[~here[side]]]
+    return _only(push, here), replace(_only(push, {side: ~marks for side, marks in here.items()}), seen=seen)
+
+
+def _only(push: Push, marks: Mapping[Side, NDArray[np.bool_]]) -> Push:
+    """Return the marked rows of a push, which are marked in arrival order."""
+    times = {side: None if its is None else its[marks[side]] for side, its in push.times.items()}
+    tables = {side: push.tables[side].filter(pa.array(marks[side])).combine_chunks() for side in SIDES}
+    return replace(push, tables=tables, times=times, arrivals=push.arrivals.without(~marks["left"], ~marks["right"]))

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import make_index
+from slidejoin.operator.ingest.arrival import numbers
 from slidejoin.operator.probe_batch import probe_batch
 from slidejoin.runtime.threads import Workers
 from slidejoin.sides import SIDES, other
@@ -99,15 +100,24 @@ class JoinTopology(ABC):
 
     def _append(self, side: Side, part: Push, first: dict[Side, int], prepared: Prepared | None) -> None:
         start, source = perf_counter(), self._source(side)
-        self._windows[side].append(part.tables[source], part.times[source], first[side], prepared)
+        if part.seen is None:
+            self._windows[side].append(part.tables[source], part.times[source], first[side], prepared)
+        else:
+            # Rows that are stored elsewhere: what they match is gathered from here.
+            self._windows[side].hold(part.tables[source], first[side])
         self._stats.since("insert", start)
 
     def _batch(self, role: Side, part: Push, first: dict[Side, int], prepared: Prepared | None = None) -> ProbeBatch:
         """Return the probes of one side; their ranges are computed now, unless own keys are sufficient."""
         start, source = perf_counter(), self._source(role)
+        rank, arrived = part.arrivals.rank(source), first[other(role)]
+        if part.seen is not None:
+            # Ranks count probes as well, but for those of a self-join.
+            rank, arrived = part.seen[source], 0
+            rank = rank if self._plan.config.self_join else rank + numbers(rank.size)
         batch = probe_batch(
-            self._plan, role, part.tables[source], part.arrivals.rank(source),
-            layout=self._windows[other(role)].layout, first=first[role], arrived=first[other(role)], prepared=prepared,
+            self._plan, role, part.tables[source], rank,
+            layout=self._windows[other(role)].layout, first=first[role], arrived=arrived, prepared=prepared,
         )  # fmt: skip
         if batch.own is None:
             _ = batch.ranges

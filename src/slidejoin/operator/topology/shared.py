@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.index.answer import Answer, MatchPositions
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
+    from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
@@ -79,9 +80,10 @@ class SharedTopology(JoinTopology):
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
         dear = any(window.index.dear_probes for window in self._windows.values())
         alone = self._workers.threads == 1 or part.rows < (tuning.dear_push_spread if dear else tuning.push_spread)
-        if self._plan.config.self_join or not (alone or many <= EVEN * few):
+        in_turn = self._plan.config.self_join or part.seen is not None
+        if in_turn or not (alone or many <= EVEN * few):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
-            spread = self._alone if alone or self._plan.config.self_join else self._workers
+            spread = self._alone if alone or in_turn else self._workers
             spread.run([partial(self._append, side, part, first, None) for side in SIDES])
             batches |= {role: self._batch(role, part, first) for role in SIDES}
             answers |= self._answer(batches, dict.fromkeys(SIDES, 0), self._alone if alone else self._workers)
@@ -94,7 +96,7 @@ class SharedTopology(JoinTopology):
             self._workers.run([partial(own, side) for side in SIDES])
         inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
-        return self._candidates(batches, answers, inexact), inexact
+        return self._candidates(part.arrivals, batches, answers, inexact), inexact
 
     def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[RangeCandidates | PositionCandidates]:
         """Find candidates for rows that are inserted already, with ordinals from `first` on."""
@@ -102,7 +104,7 @@ class SharedTopology(JoinTopology):
             window.refit()
         batches = {role: self._batch(role, part, first) for role in SIDES}
         answers = self._answer(batches, dict.fromkeys(SIDES, 0), self._workers)
-        return self._candidates(batches, answers, set())
+        return self._candidates(part.arrivals, batches, answers, set())
 
     def explain(self) -> str:
         """Return what was chosen and why, in words."""
@@ -146,9 +148,9 @@ class SharedTopology(JoinTopology):
     # -- candidates ------------------------------------------------------------------------------------------------
 
     def _candidates(
-        self, batches: dict[Side, ProbeBatch], answers: dict[Side, Answer], inexact: set[int]
+        self, arrivals: Arrivals, batches: dict[Side, ProbeBatch], answers: dict[Side, Answer], inexact: set[int]
     ) -> Iterator[RangeCandidates | PositionCandidates]:
-        slots = {role: slots_of(self._plan, role, batch.rank) for role, batch in batches.items()}
+        slots = {role: slots_of(self._plan, role, arrivals.rank(self._source(role))) for role in batches}
         total = sum(len(batch) for batch in batches.values())
         positions = {role: answer.positions for role, answer in answers.items() if answer.positions is not None}
         if len(positions) < len(answers) or any(one.done < len(batches[role]) for role, one in positions.items()):

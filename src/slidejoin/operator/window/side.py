@@ -260,6 +260,8 @@ class SideWindow:
         Rows that are not looked for have no keys. `distances` are those between the keys of the rows.
         """
         self.measure(distances, self.rows_seen, table.num_rows)
+        if part is not None:
+            self._replace(self.index.refitted(self._occupancy(), Unfit.FULL, table.num_rows), self.rows_seen)
         if not self.shared:
             self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + table.num_rows)
         if part is not None:

@@ -28,12 +28,14 @@ from slidejoin.plan.deferred import NearestRule
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.widths import TableLimit
 from slidejoin.sides import SIDES
-from slidejoin.spark.bucket.exchange import IDS, among
+from slidejoin.spark.bucket.elsewhere import ids_elsewhere, names_of
+from slidejoin.spark.bucket.exchange import among
 from slidejoin.spark.bucket.micro_batch import marks_of
 from slidejoin.spark.bucket.unmatched_rows import DueRows, next_timer, pending_of
 from slidejoin.spark.job.join_spec import BATCH, HIDDEN, NUMBERS, plan_of
 from slidejoin.spark.route.moved_rows import OneCopy, check_movable, rerouted
 from slidejoin.spark.state.bucket_state import BucketState
+from slidejoin.spark.state.id_segments import IDS
 from slidejoin.spark.state.segments import oldest_in_role, roles_of, scope_of, stored_schema, streams_of, time_max
 from slidejoin.spark.state.tiers import LARGEST_BYTES
 from slidejoin.spark.state.variables import OUTPUT_IDS
@@ -118,7 +120,7 @@ def _rows_of(folder: str, bucket: int, stream: Side) -> pa.Table | None:
 def adopt_bucket(spec: SparkJoinSpec, variables: Variables, bucket: int, folder: str, last: LastBatch) -> None:
     """Write the state of a new bucket, whose rows are in files of a folder."""
     plan = plan_of(spec)
-    state, manifest = _begun(spec, variables, bucket)
+    state, manifest = _begun(spec, variables, bucket, names_of(spec))
     due = DueRows({}, oldest_in_role(plan, last.marks()))
     for stream in streams_of(plan):
         rows = _rows_of(folder, bucket, stream)
@@ -144,7 +146,7 @@ def adopt_home(spec: SparkJoinSpec, variables: Variables, home: int, last: LastB
 
 
 def _begun(
-    spec: SparkJoinSpec, variables: Variables, bucket: int, streams: tuple[str, ...] = ("left", "right")
+    spec: SparkJoinSpec, variables: Variables, bucket: int, streams: tuple[str, ...]
 ) -> tuple[BucketState, Manifest]:
     """Return the state of a bucket in the first micro-batch of a checkpoint, which this is."""
     state = BucketState(variables, bucket, 0, streams)
@@ -223,6 +225,8 @@ def move_rows(
     if former.scattered and former.matched:
         for _, _, rows, matched in _segments(former, buckets):
             partners.note(rows, matched)
+        for bucket, (manifest, variables) in buckets.items():
+            partners.note_elsewhere(ids_elsewhere(former, BucketState(variables, bucket, 0), manifest))
     copies = {stream: OneCopy(former, stream) for stream in streams_of(plan_of(former))}
     numbers = {bucket: number for number, bucket in enumerate(former.buckets)}
     written = dict.fromkeys(copies, 0)
@@ -259,6 +263,11 @@ class _Partners:
         """Note what a segment says."""
         for role, bits in matched.items():
             self._ids[role].append(rows.select(IDS.names).filter(pa.array(bits)))
+
+    def note_elsewhere(self, ids: Mapping[Side, pa.Table]) -> None:
+        """Note the rows of which a bucket says that they have a match there, and which another one stores."""
+        for role, its in ids.items():
+            self._ids[role].append(its)
 
     def all_matched(self, rows: pa.Table, matched: dict[Side, NDArray[np.bool_]]) -> dict[Side, NDArray[np.bool_]]:
         """Return which rows of a segment have a partner, by all segments."""

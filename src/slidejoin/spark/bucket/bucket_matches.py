@@ -77,9 +77,13 @@ class BucketMatches:
         placed = dict(rows)
         for side, table in rows.items():
             if PLACE in self._spec.schema(side).names:
-                first = self._loaded.get(side, 0)
-                placed[side] = table.append_column(PLACE, pa.array(np.arange(first, first + table.num_rows)))
+                placed[side] = table.append_column(PLACE, pa.array(self.places(side, table.num_rows)))
         return placed
+
+    def places(self, stream: Side, rows: int) -> NDArray[np.int64]:
+        """Return the places of so many rows of a stream that arrive, (rows,)."""
+        first = self._loaded.get(stream, 0)
+        return np.arange(first, first + rows)
 
     def of(self, role: Side, places: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of the rows at these places, (n,) int64, have matched."""

@@ -68,7 +68,7 @@ class BucketWindow:
     @property
     def chosen(self) -> IndexTerms:
         """The index that segments are sealed for, and its terms: what was chosen last, if it is still a choice."""
-        chosen = self.manifest.chosen
+        chosen = self.manifest.chosen if self.plan.config.algorithm == "auto" else None
         return chosen if chosen is not None and self._advisor.knows(chosen) else self.plan.sealed_terms
 
     def choose(self, operator: JoinOperator, rows: Mapping[Side, pa.Table]) -> bool:
@@ -132,6 +132,7 @@ class BucketWindow:
         loaded: int,
         matched: BucketMatches | None,
         oldest: int | None,
+        until: int | None = None,
     ) -> Iterator[pd.DataFrame]:
         """Yield the rows of one stream that are output by themselves, and keep those that may still be seen.
 
@@ -143,8 +144,10 @@ class BucketWindow:
             How many rows these have.
         oldest : int, optional
             See `oldest_of`.
+        until : int, optional
+            The ordinal from which on rows only probe.
         """
-        payload, places = newest_rows(operator, stream, loaded)
+        payload, places = newest_rows(operator, stream, loaded, until)
         known: dict[Side, NDArray[np.bool_]] = {}
         if matched is not None:
             known = {role: matched.of(role, places) for role in self.roles(stream)}

@@ -20,6 +20,7 @@ from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.job.join_spec import BATCH, MATCH_TIME, ROW_ID
 from slidejoin.spark.state.blocks import canonical, to_block
+from slidejoin.spark.state.id_segments import IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 
 __all__ = ["IDS", "among", "block_of", "divided", "frame_of", "groups_of", "result_schema"]
-
-IDS = pa.schema([(ROW_ID, pa.int64()), (BATCH, pa.int64())])
-"""What names a row: its place in a micro-batch, and the micro-batch."""
 
 
 def result_schema(spec: SparkJoinSpec) -> pa.Schema:

@@ -27,8 +27,8 @@ from slidejoin.spark.bucket.results import to_frame
 from slidejoin.spark.job.join_spec import BATCH, MATCH_TIME, plan_of
 from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.bucket_state import BucketState
+from slidejoin.spark.state.id_segments import TICK, TIMED_IDS, IdSegments
 from slidejoin.spark.state.segments import oldest_in_role, scope_of
-from slidejoin.spark.state.tiers import group_to_merge
 from slidejoin.spark.state.variables import OUTPUT_IDS
 
 if TYPE_CHECKING:
@@ -40,19 +40,12 @@ if TYPE_CHECKING:
     from slidejoin.plan.plan import Plan
     from slidejoin.spark.bucket.micro_batch import MicroBatch
     from slidejoin.spark.job.join_spec import SparkJoinSpec
-    from slidejoin.spark.state.bucket_state import Manifest
     from slidejoin.spark.state.variables import Variables
 
 __all__ = ["call_frame", "first_frames", "output_once", "with_ids"]
 
 CALL, FOUND = 0, 1
 """Codes of a block that says from where on left rows stay in the window, and of one of rows."""
-
-TICK = "__slidejoin_tick"
-"""The time, or ordinal, of a left row, by which it leaves the window."""
-
-KEPT = pa.schema([*IDS, (TICK, pa.int64())])
-"""What a home keeps of a row."""
 
 
 def call_frame(plan: Plan, bucket: int, arrived: MicroBatch) -> pd.DataFrame:
@@ -98,23 +91,26 @@ def output_once(
     room = Room(spec, home)
     rows, oldest = _received(spec, room.counted(frames))
     if batch is None:
-        yield from (to_frame(spec, part) for part in frame_limit().cut(rows.drop_columns(KEPT.names)))
+        yield from (to_frame(spec, part) for part in frame_limit().cut(rows.drop_columns(TIMED_IDS.names)))
         return
     state = BucketState(variables, home, batch, (OUTPUT_IDS,))
     manifest = state.manifest(spec.described())
     room.check(manifest)
+    stored = IdSegments(state, manifest, OUTPUT_IDS)
     older = np.asarray(rows.column(BATCH)) < batch
     if older.any():
         again = np.zeros(older.size, np.bool_)
-        again[older] = _known(state, manifest, rows.filter(pa.array(older)))
+        again[older] = _known(stored, rows.filter(pa.array(older)))
         rows = rows.filter(pa.array(~again))
-    yield from (to_frame(spec, part) for part in frame_limit().cut(rows.drop_columns(KEPT.names)))
-    _keep(state, manifest, rows.select(KEPT.names), oldest)
+    yield from (to_frame(spec, part) for part in frame_limit().cut(rows.drop_columns(TIMED_IDS.names)))
+    if oldest is not None:
+        stored.drop(oldest)
+    stored.add(rows.select(TIMED_IDS.names), oldest)
     state.update(manifest)
 
 
 def _sent(spec: SparkJoinSpec) -> pa.Schema:
-    return pa.schema([*result_schema(spec), *KEPT])
+    return pa.schema([*result_schema(spec), *TIMED_IDS])
 
 
 def _received(spec: SparkJoinSpec, frames: Iterable[pd.DataFrame]) -> tuple[pa.Table, int | None]:
@@ -141,35 +137,9 @@ def _each_once(rows: pa.Table) -> pa.Table:
     return rows.take(places)
 
 
-def _known(state: BucketState, manifest: Manifest, rows: pa.Table) -> NDArray[np.bool_]:
+def _known(stored: IdSegments, rows: pa.Table) -> NDArray[np.bool_]:
     """Return which rows have been output in an earlier micro-batch, (n,) bool."""
     known = np.zeros(rows.num_rows, np.bool_)
-    for entry in manifest.entries[OUTPUT_IDS]:
-        known |= among(rows, state.read(entry, OUTPUT_IDS, KEPT))
+    for ids in stored.read():
+        known |= among(rows, ids)
     return known
-
-
-def _keep(state: BucketState, manifest: Manifest, ids: pa.Table, oldest: int | None) -> None:
-    """Drop the ids of rows that have left the window, and keep those of the rows that are output now."""
-    if oldest is not None:
-        for entry in manifest.entries[OUTPUT_IDS]:
-            if entry.time_max < oldest:
-                state.remove(entry)
-        manifest.entries[OUTPUT_IDS] = [entry for entry in manifest.entries[OUTPUT_IDS] if entry.time_max >= oldest]
-    entries = manifest.entries[OUTPUT_IDS]
-    _write(state, manifest, ids, 0, oldest)
-    while count := group_to_merge(entries):
-        merged = entries[-count:]
-        ids = pa.concat_tables([state.read(entry, OUTPUT_IDS, KEPT) for entry in merged])
-        for entry in merged:
-            state.remove(entry)
-        del entries[-count:]
-        _write(state, manifest, ids, merged[0].level + 1, oldest)
-
-
-def _write(state: BucketState, manifest: Manifest, ids: pa.Table, level: int, oldest: int | None) -> None:
-    ticks = np.asarray(ids.column(TICK))
-    if oldest is not None:
-        ids, ticks = ids.filter(pa.array(ticks >= oldest)), ticks[ticks >= oldest]
-    if ids.num_rows:
-        manifest.entries[OUTPUT_IDS].append(state.write(ids.combine_chunks(), OUTPUT_IDS, level, int(ticks.max())))

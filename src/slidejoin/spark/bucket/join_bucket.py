@@ -18,6 +18,7 @@ a bucket only to be judged, and is joined nowhere.
 
 from __future__ import annotations
 
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from slidejoin.rows.widths import frame_limit
 from slidejoin.spark.bucket.bucket_matches import BucketMatches
 from slidejoin.spark.bucket.bucket_window import BucketWindow
 from slidejoin.spark.bucket.counts import at_home, partial_frame
+from slidejoin.spark.bucket.elsewhere import MatchedElsewhere, divided_push, names_of
 from slidejoin.spark.bucket.first_partners import call_frame, first_frames
 from slidejoin.spark.bucket.left_answers import answer_frames, arriving, due_ordinals, oldest_needed
 from slidejoin.spark.bucket.limits import Room
@@ -107,7 +109,7 @@ def join_bucket(
     now = perf_counter()
     figures = figures or Figures(bucket)
     plan, room = plan_of(spec), Room(spec, bucket)
-    late = LateOutput(spec, micro_batch_of(spec, room.counted(frames), watermark_ms, batch))
+    late = LateOutput(spec, micro_batch_of(spec, room.counted(frames), watermark_ms, batch, bucket))
     arrived = late.arrived
     figures.came(arrived.rows, plan.scope, watermark_ms)
     now = figures.since("receive", now)
@@ -124,6 +126,7 @@ def join_bucket(
     before = set(manifest.ids)
     cache = SegmentCache(spec.cache or default_folder(), manifest.origin)
     window = BucketWindow(spec, plan, state, manifest, cache, due, figures)
+    elsewhere = MatchedElsewhere(spec, plan, state, manifest)
     # Rows that are answered as they depart have not been answered yet.
     gone = [] if spec.deferred else window.expire(oldest_of(plan, arrived.before))
     room.check(manifest)
@@ -139,11 +142,12 @@ def join_bucket(
     else:
         yield from window.departing(gone)
         figures.since("state", now)
-        gone += yield from _in_window(spec, bucket, window, arrived, figures)
+        gone += yield from _in_window(spec, bucket, window, arrived, elsewhere, figures)
         now = perf_counter()
         # Files of the previous manifest stay for one more version: an attempt at it may still be running.
         cache.keep_only({*manifest.ids, *before})
         step = "keep"
+    yield from elsewhere.departing(due)
     window.remove(gone)
     _set_timer(spec, plan, variables, manifest, fired)
     # Also if nothing has changed: a manifest that is not of the last micro-batch means lost state.
@@ -154,7 +158,12 @@ def join_bucket(
 
 
 def _in_window(
-    spec: SparkJoinSpec, bucket: int, window: BucketWindow, arrived: MicroBatch, figures: Figures
+    spec: SparkJoinSpec,
+    bucket: int,
+    window: BucketWindow,
+    arrived: MicroBatch,
+    elsewhere: MatchedElsewhere,
+    figures: Figures,
 ) -> Generator[pd.DataFrame, None, list[tuple[Side, Entry]]]:
     """Join the rows that have arrived with the segments, keep them, and return the segments that leave."""
     plan, due = window.plan, window.due
@@ -167,17 +176,21 @@ def _in_window(
         operator, stored, loaded = _loaded(window, figures)
     figures.index = plan.explained_index(window.chosen)
     matched = BucketMatches(spec, stored, arrived.rows) if spec.matched else None
+    until: dict[Side, int] = {}
     if spec.deferred:
         yield from _answered(spec, operator, arrived.rows, watermark, stored["left"], due, figures)
         oldest = oldest_needed(spec, plan, arrived, due, operator)
     else:
-        yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
+        until = yield from _joined(spec, bucket, operator, arrived.rows, watermark, figures, matched)
         oldest = oldest_of(plan, arrived.after)
+        if spec.probes_everywhere and matched is not None:
+            yield from elsewhere.note(arrived.rows, matched)
     now = perf_counter()
     # Rows that these have displaced from a count window.
     gone = window.expire(oldest)
     for stream, segments in stored.items():
-        yield from window.keep(stream, operator, segments, loaded[stream], matched, oldest.get(stream))
+        its = until.get(stream)
+        yield from window.keep(stream, operator, segments, loaded[stream], matched, oldest.get(stream), its)
     figures.since("keep", now)
     return gone
 
@@ -212,7 +225,7 @@ def _state(
     if batch is None:
         msg = "this version of pyspark does not number micro-batches; install one that slidejoin was tested with: 4.3"
         raise SparkJoinError(msg)
-    state = BucketState(variables, bucket, batch)
+    state = BucketState(variables, bucket, batch, names_of(spec))
     manifest = state.manifest(spec.described())
     if spec.numbered:
         manifest.check_arrived(arrived.before or {})
@@ -244,11 +257,24 @@ def _joined(
     watermark: int | None,
     figures: Figures,
     matched: BucketMatches | None,
-) -> Iterator[pd.DataFrame]:
-    """Push the rows by their event times, left first on ties, or as they are numbered; late ones are dropped."""
+) -> Generator[pd.DataFrame, None, dict[Side, int]]:
+    """Push the rows by their event times, left first on ties, or as they are numbered; late ones are dropped.
+
+    Returns of each stream the ordinal from which on rows only probe; none where all are stored.
+    """
     push = _prepared(operator, rows if matched is None else matched.arriving(rows), watermark)
     counted = 0
-    for table in operator.push_iter(push, watermark, own_clock=False):
+    until: dict[Side, int] = {}
+    if spec.probes_everywhere:
+        divided = divided_push(operator, push, rows)
+        until = {s: operator.windows[s].rows_seen + divided.here.tables[s].num_rows for s in streams_of(operator.plan)}
+        operator.stats.late_rows, operator.stats.null_time_rows = divided.late, divided.without_time
+        tables: Iterator[pa.Table] = chain(
+            operator.push_iter(divided.here, watermark, own_clock=False), operator.probe_iter(divided.elsewhere)
+        )
+    else:
+        tables = operator.push_iter(push, watermark, own_clock=False)
+    for table in tables:
         now, lines = perf_counter(), table
         if matched is not None:
             result = matched.result_of(table)
@@ -270,6 +296,7 @@ def _joined(
     figures.joined(operator.stats)
     if spec.homes and matched is None:
         figures.pairs = counted  # the operator's are those of all copies
+    return until
 
 
 def _prepared(operator: JoinOperator, rows: dict[Side, pa.Table], watermark: int | None) -> Push:

@@ -16,8 +16,22 @@ import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.sides import SIDES
-from slidejoin.spark.job.join_spec import BATCH, NUMBERS, OVER, PLACE, TICKS_A_MILLISECOND, plan_of
+from slidejoin.spark.job.join_spec import (
+    AT_HOME,
+    BATCH,
+    HOME,
+    LATE_HOME,
+    NO_LATE_HOME,
+    NUMBERS,
+    OVER,
+    PLACE,
+    ROW_ID,
+    STORED,
+    TICKS_A_MILLISECOND,
+    plan_of,
+)
 from slidejoin.spark.route.pack import CODES, NOTHING
+from slidejoin.spark.route.routing import turn_of
 from slidejoin.spark.route.sequencing import Totals, numbers_of
 from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.segments import scope_of
@@ -54,19 +68,41 @@ class MicroBatch(NamedTuple):
 
 
 def micro_batch_of(
-    spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None, batch: int | None = None
+    spec: SparkJoinSpec, frames: Iterable[pd.DataFrame], watermark_ms: int | None, batch: int | None, bucket: int
 ) -> MicroBatch:
     """Open the blocks of one bucket; of a count window with the numbers that the sequencer gave the rows.
 
     `batch` is the number of the micro-batch, None for static frames.
     """
     arrived = _numbered(spec, frames) if spec.numbered else _timed(spec, frames, watermark_ms)
+    if spec.probes_everywhere:
+        arrived = arrived._replace(rows={side: _marked(spec, one, bucket) for side, one in arrived.rows.items()})
     if spec.scattered:
         number = 0 if batch is None else batch
         arrived = arrived._replace(
             rows={side: _with_batch(spec, side, table, number) for side, table in arrived.rows.items()}
         )
     return arrived
+
+
+def _marked(spec: SparkJoinSpec, rows: pa.Table, bucket: int) -> pa.Table:
+    """Mark the rows that a bucket stores; those of a self-join are put in one order, which all buckets have."""
+    number = spec.buckets.index(bucket)
+    if spec.stored_by_number:
+        stored = turn_of(np.asarray(rows.column(NUMBERS[0])), spec.strategy, len(spec.buckets)) == number
+    else:
+        if spec.config.self_join and not spec.numbered:
+            rows = rows.sort_by(ROW_ID)
+        stored = np.asarray(rows.column(HOME)) == number
+        rows = rows.drop_columns(HOME)
+    marks = pa.array(stored)
+    if spec.emits_late:
+        # Late rows are judged where they would be stored.
+        place, homes = rows.column_names.index(LATE_HOME), np.asarray(rows.column(LATE_HOME))
+        rows = rows.set_column(place, LATE_HOME, pa.array(np.where(stored, homes, np.int8(NO_LATE_HOME))))
+    if AT_HOME in spec.left.names + spec.right.names:
+        rows = rows.append_column(AT_HOME, marks)
+    return rows.append_column(STORED, marks)
 
 
 def judged(spec: SparkJoinSpec, arrived: MicroBatch, manifest: Manifest, figures: Figures) -> MicroBatch:
@@ -130,7 +166,9 @@ def _with_numbers(spec: SparkJoinSpec, side: Side, block: bytes, numbers: bytes,
 
 def _opened(spec: SparkJoinSpec, side: Side) -> pa.Schema:
     """Return the schema of that side's rows but for what is still to be added."""
-    return pa.schema([field for field in spec.schema(side) if field.name not in {BATCH, PLACE, OVER}])
+    later = {BATCH, PLACE, OVER, *([AT_HOME] if spec.probes_everywhere else [])}
+    fields = [field for field in spec.schema(side) if field.name not in later]
+    return pa.schema([*fields, *(field for field in spec.packed(side) if field.name == HOME)])
 
 
 def _tables(spec: SparkJoinSpec, batches: dict[Side, list[pa.RecordBatch]]) -> dict[Side, pa.Table]:

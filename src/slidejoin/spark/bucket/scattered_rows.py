@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
 
-__all__ = ["gathered", "known_frames", "pair_frame"]
+__all__ = ["elsewhere_frames", "gathered", "known_frames", "pair_frame"]
 
 PAIRS = 0
 """Code of a block of result rows."""
@@ -64,7 +64,12 @@ def known_frames(
         rows = rows.append_column(field.name, alone.column(field.name))
     schema = pa.schema([*result_schema(spec), *IDS])
     yield from divided(spec, ALONE[role], rows, schema)
-    yield from divided(spec, MATCHED[role], elsewhere, IDS)
+    yield from elsewhere_frames(spec, role, elsewhere)
+
+
+def elsewhere_frames(spec: SparkJoinSpec, role: Side, ids: pa.Table) -> Iterator[pd.DataFrame]:
+    """Yield the ids of rows that have a match in a bucket and are at home elsewhere."""
+    yield from divided(spec, MATCHED[role], ids, IDS)
 
 
 def gathered(spec: SparkJoinSpec, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from slidejoin.spark.job.join_spec import (
     RIGHT_ROLE,
     ROW_ID,
 )
-from slidejoin.spark.job.strategies import choose_strategy
+from slidejoin.spark.job.strategies import choose_strategy, lengths_of
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def bound_to(
     bound = plan.bound
     if not plan.is_union:
         warn_without_index(config, bound, plan.limit)
-    chosen = strategy_for(config, choose_strategy(strategy, bound, buckets, spread), strategy, bound, buckets)
+    chosen = choose_strategy(strategy, bound, buckets, spread, lengths_of(window))
+    chosen = strategy_for(config, chosen, strategy, bound, buckets)
     numbers, hidden, helpers = _of_window(config, window)
     on = config.on
     if config.self_join:

@@ -21,6 +21,7 @@ from slidejoin.plan.plan import make_plan
 from slidejoin.predicate import to_sql
 from slidejoin.predicate.expression.expr import And, Column
 from slidejoin.predicate.expression.text import wide_sql
+from slidejoin.rows.widths import fixed_width, varies
 from slidejoin.sides import SIDES
 from slidejoin.spark.driver.multi_join import wired_streams
 from slidejoin.spark.driver.stream_join import wired_join
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
     from slidejoin.spec.nearest import Nearest
+    from slidejoin.spec.options import Options
     from slidejoin.spec.window import Window
 
 __all__ = ["JoinExplanation", "StreamsExplanation", "explain_join"]
@@ -62,6 +64,7 @@ OF_TWO: dict[str, object] = {
     "spread": 1,
     "late": "drop",
     "keep": None,
+    "algorithm": "auto",
     "sample": None,
 }
 """Arguments that only a join of two has, with their defaults."""
@@ -82,9 +85,14 @@ class JoinExplanation(Printed):
         How rows are routed, and why.
     buckets : int
     copies : dict
-        For each side, to how many buckets a row is sent; each keeps it while it is in the window.
+        For each side, to how many buckets a row is sent.
+    stored : dict
+        For each side, how many of these store it while it is in the window.
+    row_bytes : dict
+        For each side, the bytes of a row as it is sent, on average; without a sample only for columns of fixed width,
+        else None.
     loads : tuple of float
-        For each bucket, the rows that it gets and keeps, in means of all buckets.
+        For each bucket, the rows that it gets, in means of all buckets.
     sample : dict or None
         For each side, the rows from which `copies` and `loads` were counted; None if they assume even hashes.
     spreads : dict
@@ -100,6 +108,8 @@ class JoinExplanation(Printed):
     why: str
     buckets: int
     copies: dict[Side, float]
+    stored: dict[Side, float]
+    row_bytes: dict[Side, float | None]
     loads: tuple[float, ...]
     sample: dict[Side, int] | None
     spreads: dict[int, float]
@@ -108,9 +118,17 @@ class JoinExplanation(Printed):
 
     def __str__(self) -> str:
         """Return the explanation for people."""
-        sides = ", ".join(f"{copies:.3g} for each {side} row" for side, copies in self.copies.items())
         lines = [f"strategy: {self.strategy}", f"because {self.why}", f"buckets: {self.buckets}"]
-        lines.append(f"rows sent, and stored while in the window: {sides}")
+        if self.stored == self.copies:
+            lines.append(f"rows sent, and stored while in the window: {_of_sides(self.copies)}")
+        else:
+            lines.append(f"rows sent: {_of_sides(self.copies)}")
+            lines.append(f"stored while in the window: {_of_sides(self.stored)}")
+        known = {side: size for side, size in self.row_bytes.items() if size is not None}
+        if known:
+            sent = {side: size * self.copies[side] for side, size in known.items()}
+            stored = {side: size * self.stored[side] for side, size in known.items()}
+            lines.append(f"bytes sent: {_of_sides(sent)}; stored: {_of_sides(stored)}")
         if self.sample is None:
             if max(self.loads) - min(self.loads) < 0.005:  # noqa: PLR2004 - would be printed alike
                 lines.append("expected load: equal in all buckets, assuming many keys and no hot one")
@@ -131,6 +149,11 @@ class JoinExplanation(Printed):
     def _loads(self) -> str:
         each = ", ".join(f"{load:.2f}" for load in self.loads)
         return f"{each} of the mean" if len(self.loads) > 1 else "all rows in one bucket"
+
+
+def _of_sides(numbers: Mapping[Side, float]) -> str:
+    """Return a number for each side in words."""
+    return ", ".join(f"{number:.3g} for each {side} row" for side, number in numbers.items())
 
 
 @overload
@@ -165,6 +188,7 @@ def explain_join(
     partitions: int | None = None,
     late: Late = "drop",
     keep: Nearest | None = None,
+    algorithm: str | Options = "auto",
     sample: object = None,
 ) -> JoinExplanation: ...
 
@@ -187,6 +211,7 @@ def explain_join(
     partitions: int | None = None,
     late: Late = "drop",
     keep: Nearest | None = None,
+    algorithm: str | Options = "auto",
     sample: object = None,
 ) -> JoinExplanation | StreamsExplanation:
     """Tell how `stream_join`, or `multi_join`, would run with these arguments, and why; nothing is started.
@@ -199,6 +224,8 @@ def explain_join(
     late : {"drop", "emit"}
         As for `stream_join`; rows that are sent only to be judged are not among the loads.
     keep : Nearest, optional
+        As for `stream_join`.
+    algorithm : str or Options
         As for `stream_join`.
     sample : table, or two of them, optional
         Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
@@ -222,7 +249,17 @@ def explain_join(
     """
     if isinstance(left, Mapping):
         given = {"right": right, "how": how, "suffix": suffix, "self_join": self_join, "aliases": aliases}
-        _check_alone(given | {"strategy": strategy, "spread": spread, "late": late, "keep": keep, "sample": sample})
+        _check_alone(
+            given
+            | {
+                "strategy": strategy,
+                "spread": spread,
+                "late": late,
+                "keep": keep,
+                "sample": sample,
+                "algorithm": algorithm,
+            }
+        )
         return explained_streams(
             wired_streams(
                 left, on=on, window=window, order_by=order_by, output=output, select=select, partitions=partitions
@@ -233,7 +270,7 @@ def explain_join(
         raise SparkJoinError(msg)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep,
+        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,
     )  # fmt: skip
     _, plan, spec = wired_join(
         left, right, config, order_by=order_by, strategy=strategy, spread=spread, partitions=partitions
@@ -247,7 +284,9 @@ def explain_join(
         of_left = of_right if chosen.homes else of_left
         loads = of_left + of_right
         copies = dict(zip(SIDES, (float(of_left.sum()), float(of_right.sum())), strict=True))
-        if self_join:  # both roles of a row may share a bucket: it goes there once
+        if spec.probes_everywhere:
+            copies, loads = dict.fromkeys(sides, float(buckets)), np.ones(buckets)
+        elif self_join:  # both roles of a row may share a bucket: it goes there once
             copies = {"left": float(loads.sum()) - 1}
     else:
         tables = dict(zip(sides, _samples(sample, sides, spec), strict=True))
@@ -265,12 +304,23 @@ def explain_join(
         why=chosen.why,
         buckets=buckets,
         copies=copies,
+        stored=dict.fromkeys(sides, 1.0) if spec.probes_everywhere else copies,
+        row_bytes={side: _row_bytes(spec, side, None if tables is None else tables[side]) for side in sides},
         loads=tuple((loads / (loads.mean() or 1)).tolist()),
         sample=None if tables is None else {side: table.num_rows for side, table in tables.items()},
         spreads=spreads,
         plan=_plan_text(plan, spec.how, tables),
         known=_known(spec),
     )
+
+
+def _row_bytes(spec: SparkJoinSpec, side: Side, sample: pa.Table | None) -> float | None:
+    """Return the bytes of a row as it is sent, on average; None where they are not known."""
+    packed, given = spec.packed(side), spec.given(side)
+    hidden = sum(fixed_width(field.type) for field in packed if field.name in HIDDEN)
+    if sample is not None:
+        return hidden + sample.select(given.names).nbytes / max(sample.num_rows, 1)
+    return None if any(varies(field.type) for field in given) else hidden + sum(fixed_width(one.type) for one in given)
 
 
 def _known(spec: SparkJoinSpec) -> str:

@@ -103,7 +103,7 @@ def repartition_state(
     stores : int, optional
         Number of state stores, as many as buckets by default. Where the query has other stateful operators, whose
         state cannot be divided again, it stays as it is.
-    strategy : {"hash", "cell", "grid", "broadcast"}, optional
+    strategy : {"hash", "cell", "grid", "broadcast", "split", "sub_windows"}, optional
         How rows are routed from then on; as before by default. The program has to say the same.
     spread : int
         Beside `strategy`, as for `stream_join`.

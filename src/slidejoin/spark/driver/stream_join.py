@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.nearest import Nearest
+    from slidejoin.spec.options import Options
     from slidejoin.spec.window import Window
 
 __all__ = ["stream_join", "wired_join"]
@@ -65,6 +66,7 @@ def stream_join(
     partitions: int | None = None,
     late: Late = "drop",
     keep: Nearest | None = None,
+    algorithm: str | Options = "auto",
 ) -> DataFrame:
     """Join two streaming DataFrames, or two static ones, on any comparison within a window of time or of rows.
 
@@ -85,14 +87,15 @@ def stream_join(
         side; or left rows alone that have a partner, each once, or that have none.
     output : {"pairs", "count"} or Aggregate
         One row for each pair; or one row for each input row with the number of pairs that it produced, which with
-        ``grid``, ``broadcast``, a spread or a self-join by ``cell`` takes one more exchange; or one row for each left
-        row, as it leaves, with aggregates over the right rows of its pairs.
+        strategies other than ``hash`` and ``cell``, a spread or a self-join by ``cell`` takes one more exchange; or one
+        row for each left row, as it leaves, with aggregates over the right rows of its pairs.
     select, suffix, self_join, aliases
         As for `slidejoin.StreamJoin`.
-    strategy : {"auto", "hash", "cell", "grid", "broadcast"}
+    strategy : {"auto", "hash", "cell", "grid", "broadcast", "split", "sub_windows"}
         How rows are routed: by the key of an equality; by the cell of a value in a band of constant width; in a
-        square grid of buckets, for any predicate; the right side everywhere, for a small one. ``auto`` takes the first
-        of these that the predicate allows and that sends fewer rows than the last.
+        square grid of buckets, for any predicate; the right side everywhere, for a small one. With ``split`` and
+        ``sub_windows`` a row is stored once, in the bucket of its hash or of its sub-window, and probes all buckets:
+        for long windows. ``auto`` takes the first that the predicate allows and that costs less than the next ones.
     spread : int
         With ``hash`` and ``cell``: each key or cell gets `spread` times `spread` buckets, against one that has a large
         part of all rows. Every row is then sent and stored `spread` times.
@@ -106,6 +109,10 @@ def stream_join(
     keep : Nearest, optional
         Of the pairs of each left row only the nearest ones are output, as the row leaves: an as-of join. `how` is
         ``inner`` or ``left``.
+    algorithm : str or Options
+        The index of each bucket: ``auto``, which each bucket chooses by the rows that come, one of
+        `slidejoin.algorithms()`, or an object of `slidejoin.options`. It does not change the result, so a query may
+        be started again on its checkpoint with another one.
 
     Returns
     -------
@@ -159,7 +166,7 @@ def stream_join(
     check_packages()
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
-        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep,
+        self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,
     )  # fmt: skip
     frames, plan, spec = wired_join(
         left, right, config, order_by=order_by, strategy=strategy, spread=spread, partitions=partitions

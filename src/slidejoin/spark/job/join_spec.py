@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
@@ -34,6 +35,7 @@ __all__ = [
     "AT_HOME",
     "BATCH",
     "HIDDEN",
+    "HOME",
     "JUDGED_ONLY",
     "LATE_HOME",
     "LATE_SIDE",
@@ -48,6 +50,7 @@ __all__ = [
     "RIGHT_ROLE",
     "ROLES",
     "ROW_ID",
+    "STORED",
     "SparkJoinSpec",
     "plan_of",
     "window_from_state",
@@ -89,7 +92,11 @@ LATE_HOME = "__slidejoin_late_home"
 NO_LATE_HOME, JUDGED_ONLY = 0, 2
 """A copy that is joined and judged elsewhere; one that can match nothing and is only judged."""
 
-HIDDEN = frozenset({LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, BATCH, PLACE, OVER, LATE_HOME, *NUMBERS})
+HOME, STORED = "__slidejoin_home", "__slidejoin_stored"
+"""Where rows are stored in one bucket and probe all: the number of that bucket, and in a bucket, whether it is this
+one."""
+
+HIDDEN = frozenset({HOME, STORED, LEFT_ROLE, RIGHT_ROLE, ROW_ID, AT_HOME, BATCH, PLACE, OVER, LATE_HOME, *NUMBERS})
 
 ADDED_LATER = frozenset({BATCH, PLACE, OVER, *NUMBERS})
 """Those of them that rows get after they have been packed."""
@@ -225,6 +232,27 @@ class SparkJoinSpec:
         return self.order_by is not None
 
     @property
+    def probes_everywhere(self) -> bool:
+        """Whether a row is stored in one bucket and probes all of them."""
+        # Left rows that are answered as they leave probe then, and not as they come: they are stored everywhere.
+        return self.strategy.stores_once and not self.deferred
+
+    @property
+    def stored_by_number(self) -> bool:
+        """Whether a row's number, which it gets after it was packed, says in which bucket it is stored."""
+        return self.probes_everywhere and self.numbered and self.strategy.name == "sub_windows"
+
+    def _packed_too(self, side: Side) -> list[pa.Field[Any]]:
+        """Return columns of packed rows: where a row is stored, and what puts rows of one time in one order."""
+        if not self.probes_everywhere:
+            return []
+        number: pa.DataType = pa.int16() if len(self.buckets) <= np.iinfo(np.int16).max else pa.int32()
+        fields = [] if self.stored_by_number else [pa.field(HOME, number)]
+        if self.config.self_join and not self.numbered and ROW_ID not in self.schema(side).names:
+            fields.append(pa.field(ROW_ID, pa.int64()))
+        return fields
+
+    @property
     def homes(self) -> bool:
         """Whether a row's count is complete in one of the buckets that it goes to."""
         return self.strategy.homes
@@ -241,6 +269,8 @@ class SparkJoinSpec:
     def packed(self, side: Side) -> pa.Schema:
         """Return the schema of that side's blocks, without columns that are added later."""
         needed = [field for field in self.schema(side) if field.name not in ADDED_LATER]
+        if self.probes_everywhere:
+            needed = [field for field in needed if field.name != AT_HOME] + self._packed_too(side)
         if self.emits_late:
             needed.append(pa.field(LATE_HOME, pa.int8()))
         if self.numbered and all(field.name in HIDDEN for field in needed):

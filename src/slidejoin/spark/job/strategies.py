@@ -11,6 +11,7 @@ from slidejoin.errors import nearest
 from slidejoin.spark.job.buckets import Grid, cut, square_enough
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spec.join_options import STRATEGIES
+from slidejoin.spec.window import Span
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from slidejoin.predicate.bind import BoundPredicate
     from slidejoin.predicate.ranges.terms import RangeTerm
     from slidejoin.sides import Side
+    from slidejoin.spec.window import Window
 
-__all__ = ["BANDS_A_CELL", "Strategy", "cell_width", "choose_strategy"]
+__all__ = ["BANDS_A_CELL", "Strategy", "cell_width", "choose_strategy", "lengths_of"]
 
 
 BANDS_A_CELL = 4
@@ -33,6 +35,15 @@ them.
 """
 
 
+STORE_ONCE = ("split", "sub_windows")
+"""Strategies by which a row is stored in one bucket and probes all: SplitJoin's, and that of PanJoin and SPO-Join."""
+
+TURNS = 2
+"""Sub-windows of a window for each bucket: a bucket has two or three of them, so that none has twice another's rows."""
+
+MICROSECONDS = 6
+"""Event times on Spark are whole numbers of 10^-6 seconds."""
+
 LARGEST = sys.float_info.max
 
 
@@ -43,11 +54,11 @@ class Strategy:
     Attributes
     ----------
     name : str
-        hash, cell, grid or broadcast.
+        hash, cell, grid, broadcast, split or sub_windows.
     terms : tuple of int
         Numbers of the predicate's terms that route; with cells a band, then the equalities.
     width : int or float
-        Of a cell, on the axis of the left key.
+        Of a cell, on the axis of the left key; of a sub-window, in microseconds or rows.
     cells : float
         How many cells a right row's band overlaps on average.
     spread : int
@@ -70,8 +81,14 @@ class Strategy:
         """Return the text that is compared with that of a checkpoint."""
         inside = " within each key" if len(self.terms) > 1 else ""
         width = f" of width {self.width}, in turns{inside}" if self.name == "cell" else ""
+        width = f" of length {self.width}, in turns" if self.name == "sub_windows" else width
         homes = ", counted at home" if self.homes else ""
         return f"{self.name}{width}{homes}{f', spread {self.spread}' if self.spread > 1 else ''}"
+
+    @property
+    def stores_once(self) -> bool:
+        """Whether a row is stored in one bucket and probes all."""
+        return self.name in STORE_ONCE
 
     @property
     def copies(self) -> bool:
@@ -101,11 +118,21 @@ class Strategy:
         """Return how so many buckets are laid out."""
         if self.name == "grid":
             return square_enough(buckets)
+        if self.stores_once:
+            # A row that is stored in one bucket, and what has to meet it there in every column.
+            return cut(buckets, buckets, 0)
         return cut(buckets, self.spread, 0 if self.name == "broadcast" else self.spread)
 
 
-def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int = 1) -> Strategy:
+def choose_strategy(
+    name: str, bound: BoundPredicate, buckets: int, spread: int = 1, lengths: tuple[int, int] = (0, 0)
+) -> Strategy:
     """Return the strategy of that name for a predicate, or for ``auto`` the cheapest that it allows.
+
+    Parameters
+    ----------
+    lengths : pair of int
+        How long rows of each side stay, in microseconds or rows.
 
     Raises
     ------
@@ -124,7 +151,7 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
         if not equal:
             msg = (
                 "strategy 'hash' needs an equality between the sides, such as l.key = r.key; "
-                f"the predicate has {_terms(bound)}. Use strategy='auto', 'cell', 'grid' or 'broadcast'"
+                f"the predicate has {_terms(bound)}. Use strategy='auto', 'cell', 'grid' or 'sub_windows'"
             )
             raise SparkJoinError(msg)
         why = requested or "the predicate has an equality, so each row is sent to one bucket"
@@ -141,7 +168,17 @@ def choose_strategy(name: str, bound: BoundPredicate, buckets: int, spread: int 
         why = requested or "no equality, but a band of constant width, which overlaps few cells"
         # An equality divides rows further: each key has cells of its own.
         return Strategy("cell", (bands[0], *equal), width, 1 + float(band) / float(width), spread, why=why)
+    if name in STORE_ONCE:
+        _check_unspread(name, bound, spread)
+        width = -(-max(*lengths, 1) // (TURNS * buckets)) if name == "sub_windows" else 0
+        return Strategy(name, width=width, why=requested)
     return _of_all(name, bound, buckets, spread, requested)
+
+
+def lengths_of(window: Window) -> tuple[int, int]:
+    """Return how long rows of each side stay, in microseconds or rows."""
+    stay = (window.left, window.right)
+    return tuple(one.ticks(MICROSECONDS) if isinstance(one, Span) else one for one in stay)  # type: ignore[return-value]  # two
 
 
 def cell_width(term: RangeTerm, side: Side) -> int | float:
@@ -160,13 +197,17 @@ def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, request
             f"{sent:.3g} copies and broadcast {1 + buckets}"
         )
         name = "grid" if sent < 1 + buckets else "broadcast"
+    _check_unspread(name, bound, spread)
+    return Strategy(name, why=requested)
+
+
+def _check_unspread(name: str, bound: BoundPredicate, spread: int) -> None:
     if spread > 1:
         msg = (
             f"spread={spread} applies to keys or cells; strategy {name!r} has neither: it distributes all rows, and "
             f"the predicate has {_terms(bound)}. Omit spread"
         )
         raise SparkJoinError(msg)
-    return Strategy(name, why=requested)
 
 
 def _check_spread(spread: object, buckets: int) -> None:

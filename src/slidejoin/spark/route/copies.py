@@ -35,6 +35,7 @@ from slidejoin.spark.job.join_spec import (
     plan_of,
 )
 from slidejoin.spark.job.strategies import cell_width
+from slidejoin.spark.route.everywhere import passing
 from slidejoin.spark.route.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
 from slidejoin.spark.route.routing import equal_keys, route
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.strategies import Strategy
     from slidejoin.spark.route.routing import Routes
 
-__all__ = ["Placed", "copies_of", "routed"]
+__all__ = ["Placed", "copies_of", "first_id", "routed"]
 
 
 def with_homes(
@@ -101,6 +102,11 @@ SIDE_BIT, TASK_BITS = 62, 36
 """A row id of a micro-batch: its side, its task, its place in that."""
 
 
+def first_id(side: Side, task: int, first: int) -> int:
+    """Return what tells the first row of a table from all other rows of a micro-batch; the next ones follow it."""
+    return ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first
+
+
 class Placed:
     """Rows of one side, copied to their buckets and grouped by bucket.
 
@@ -133,7 +139,7 @@ class Placed:
             if role in by_role:
                 self._hidden[name] = np.isin(copies, by_role[role])
         if spec.blocks:
-            self._hidden[ROW_ID] = rows + ((side == "right") << SIDE_BIT) + (task << TASK_BITS) + first
+            self._hidden[ROW_ID] = rows + first_id(side, task, first)
         if at_home is not None:
             self._hidden[AT_HOME] = at_home[order]
         if late_home is not None:
@@ -174,6 +180,8 @@ def copies_of(
     """
     if spec.homes:
         return with_homes(plan_of(spec), spec.strategy, len(spec.buckets), side, table)
+    if spec.probes_everywhere:
+        return _everywhere(spec, side, table), {}, None
     # Rows are routed once for each role, and go to a bucket once.
     if spec.config.self_join:
         by_role = {role: _copies(spec, role, table) for role in SIDES}
@@ -186,6 +194,12 @@ def copies_of(
     if spec.partial or (spec.scattered and alone):
         copies, at_home = _with_homes(copies, table.num_rows, len(spec.buckets))
     return copies, by_role, at_home
+
+
+def _everywhere(spec: SparkJoinSpec, side: Side, table: pa.Table) -> NDArray[np.int64]:
+    """Return the copies of rows that probe all buckets, row by row."""
+    count, rows = len(spec.buckets), np.flatnonzero(passing(spec, side, table))
+    return np.repeat(rows * count, count) + np.tile(np.arange(count), rows.size)
 
 
 def routed(spec: SparkJoinSpec, role: Side, table: pa.Table, *, everyone: bool = False) -> Routes:

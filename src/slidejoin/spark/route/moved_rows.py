@@ -16,9 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
+from slidejoin.sides import SIDES
 from slidejoin.spark.job.buckets import parted
 from slidejoin.spark.job.join_spec import AT_HOME, HIDDEN, NUMBERS, ROLES, plan_of
 from slidejoin.spark.route.copies import copies_of, routed
+from slidejoin.spark.route.everywhere import homes_of
+from slidejoin.spark.route.routing import turn_of
 from slidejoin.spark.state.segments import roles_of, stored_schema
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def check_movable(old: SparkJoinSpec, new: SparkJoinSpec) -> None:
             "are in one bucket. Choose another number of buckets, or another strategy; or start the query with a new "
             "checkpoint"
         )
-    elif counted and (old.strategy.name != "hash" or old.strategy.spread > 1):
+    elif counted and (old.strategy.name != "hash" or old.strategy.spread > 1) and not old.probes_everywhere:
         msg = (
             f"{what} over time keeps only compared columns, which do not tell copies of a row in several buckets "
             f"apart; its strategy is {old.strategy}. Start the query with a new checkpoint"
@@ -99,6 +102,8 @@ class OneCopy:
         StateError
             If the bucket has a row that this join would not have sent there.
         """
+        if self._spec.probes_everywhere:
+            return np.ones(table.num_rows, np.bool_)
         if AT_HOME in table.schema.names:
             return np.asarray(table.column(AT_HOME)).astype(np.bool_)
         if self._spec.numbered:
@@ -148,6 +153,12 @@ def rerouted(
     """Yield the copies of rows of the state bucket by bucket: its number, the rows, and which have matched."""
     count, schema = len(spec.buckets), stored_schema(plan_of(spec), stream)
     copies, by_role, at_home = copies_of(spec, stream, _plain(table))
+    if spec.probes_everywhere:
+        copies, at_home = (
+            np.arange(table.num_rows) * count + _homes(spec, stream, table),
+            np.ones(table.num_rows, np.bool_),
+        )
+        by_role = dict.fromkeys(SIDES, copies) if spec.config.self_join else {}
     rows, buckets = parted(copies, count)
     hidden = {ROLES[role]: np.isin(copies, its) for role, its in by_role.items()}
     if at_home is not None:
@@ -162,6 +173,13 @@ def rerouted(
         columns |= {name: pa.array(values[chosen]) for name, values in hidden.items()}
         its = pa.table([columns[name] for name in schema.names], schema=schema)
         yield int(bucket), its, {role: bits[places] for role, bits in matched.items()}
+
+
+def _homes(spec: SparkJoinSpec, stream: Side, table: pa.Table) -> NDArray[np.int64]:
+    """Return the number of the bucket that is to store each row, where one is."""
+    if spec.stored_by_number:
+        return turn_of(np.asarray(table.column(NUMBERS[0])), spec.strategy, len(spec.buckets))
+    return homes_of(spec, stream, _plain(table))
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -19,12 +19,13 @@ from slidejoin.rows.arrow_buffers import array_of, by_name
 from slidejoin.rows.widths import block_limit, bytes_of, packed_limit, widths_of
 from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.job.streams_spec import routing_terms, streams_plan_of
-from slidejoin.spark.route.copies import Placed
+from slidejoin.spark.route.copies import Placed, first_id
+from slidejoin.spark.route.everywhere import shared_blocks
 from slidejoin.spark.route.routing import row_hash
 from slidejoin.spark.state.blocks import canonical, to_block, to_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spark.job.streams_spec import StreamsSpec
 
-__all__ = ["CODES", "NOTHING", "NUMBER", "ORDERS", "pack", "pack_streams"]
+__all__ = ["CODES", "EVERY_BUCKET", "NOTHING", "NUMBER", "ORDERS", "pack", "pack_streams"]
 
 PACKED_SCHEMA = pa.schema([("bucket", pa.int64()), ("side", pa.int8()), ("block", pa.binary())])  # type: ignore[arg-type]  # the stubs are of pyarrow 20
 IN_ORDER_SCHEMA = pa.schema(
@@ -51,6 +52,9 @@ ORDERS: dict[Side, int] = {"left": 2, "right": 3}
 
 NOTHING = -1
 """Code of a row without a block: every task calls every bucket, so that windows expire where no row arrives."""
+
+EVERY_BUCKET = -1
+"""Instead of the id of a bucket: the sequencer passes such a block to all."""
 
 NUMBER = np.dtype("<i4")
 """Number of a row within its task or its micro-batch; earlier totals are sent once."""
@@ -96,9 +100,18 @@ def _blocks(spec: SparkJoinSpec, side: Side, table: pa.Table, of: tuple[int, int
         sort_values({side: order}, spec.order_by)
         yield _packed(spec, [spec.buckets[0]], ORDERS[side], to_value(to_block(order)), of)
         table = table.select([name for name in table.column_names if name in spec.packed(side).names])
-    for number, rows, copies in Placed(spec, side, table, *of).blocks():
+    blocks: Iterator[tuple[Sequence[int], NDArray[np.int64], pa.Table]]
+    if spec.probes_everywhere:
+        blocks = shared_blocks(spec, side, table, np.arange(table.num_rows) + first_id(side, *of))
+    else:
+        placed = Placed(spec, side, table, *of).blocks()
+        blocks = (([number], rows, copies) for number, rows, copies in placed)
+    for numbers, rows, copies in blocks:
         places = rows.astype(NUMBER).tobytes() if spec.numbered else b""
-        yield _packed(spec, [spec.buckets[number]], CODES[side], to_value(to_block(copies)), of, places)
+        buckets = [spec.buckets[number] for number in numbers]
+        block = to_value(to_block(copies))
+        for bucket in [EVERY_BUCKET] if spec.numbered and len(buckets) > 1 else buckets:
+            yield _packed(spec, [bucket], CODES[side], block, of, places)
 
 
 def _packed(

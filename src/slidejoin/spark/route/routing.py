@@ -11,6 +11,7 @@ cell       the cell of its key on the axis,      the cells that its band overlap
            of its own if there is an equality    of its own if there is an equality
 grid       one for all                           the same                             all buckets, as good as square
 broadcast  one for all                           the same                             all buckets in one column
+split      one for all                           the same                             a column for each bucket
 =========  ====================================  ===================================  ==============================
 
 Packing comes before the state, and a micro-batch that is retried after a crash must be routed as it was the first time;
@@ -26,8 +27,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as pat
 
+from slidejoin.plan.window_term import TimeScope
 from slidejoin.predicate.truth.hashes import hashed, mix
 from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.spark.job.buckets import bucket_of
 from slidejoin.spark.route.groups import MOST_CELLS, Groups, cell_of, reached, turns_of
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.buckets import Grid
     from slidejoin.spark.job.strategies import Strategy
 
-__all__ = ["Routes", "equal_keys", "route", "row_hash"]
+__all__ = ["Routes", "equal_keys", "route", "row_hash", "stored_in", "turn_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def route(
     rows = np.arange(table.num_rows) if passing is None or everyone else np.flatnonzero(passing)
     grid = strategy.grid(buckets)
     by_row = grid.depth != 1 if side == "left" else grid.columns > 1
-    hashes = row_hash(table) if by_row or everyone else None
+    hashes = row_hash(table) if (by_row and not strategy.stores_once) or everyone else None
     terms = [plan.bound.terms[number] for number in strategy.terms]
     groups = Groups()
     if strategy.name == "hash":
@@ -82,8 +85,27 @@ def route(
             within, valid = equal_keys(terms[1:], side, columns, table.num_rows)
             paired = np.ones(rows.size, np.bool_) if valid is None else valid[rows]
             rows, groups = rows[paired], groups.inside(within[rows], paired)
+    if strategy.stores_once and side == "right":
+        return Routes(rows, stored_in(plan, strategy, buckets, side, table)[rows])
     chosen = None if hashes is None else hashes[rows]
     return _left(grid, rows, groups, chosen) if side == "left" else _right(grid, rows, groups, chosen)
+
+
+def stored_in(plan: Plan, strategy: Strategy, buckets: int, side: Side, table: pa.Table) -> NDArray[np.int64]:
+    """Return the number of the bucket that stores each row, (n,) int64, where a row is stored in one.
+
+    Sub-windows take turns; those of rows without a time, or that have no number yet, are not known.
+    """
+    scope = plan.scope
+    if strategy.name == "sub_windows" and isinstance(scope, TimeScope):
+        ticks, _ = scope.ticks(side, by_name(table))
+        return turn_of(ticks, strategy, buckets)
+    return bucket_of(mix(row_hash(table)), buckets)
+
+
+def turn_of(places: NDArray[np.int64], strategy: Strategy, buckets: int) -> NDArray[np.int64]:
+    """Return the number of the bucket that stores the sub-window of each event time, or ordinal, (n,) int64."""
+    return places // int(strategy.width) % buckets
 
 
 def _left(grid: Grid, rows: NDArray[np.int64], groups: Groups, hashes: NDArray[np.int64] | None) -> Routes:

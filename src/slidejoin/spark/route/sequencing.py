@@ -26,7 +26,7 @@ from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.rows.widths import frame_limit
 from slidejoin.sides import SIDES, other
-from slidejoin.spark.route.pack import CODES, NOTHING, NUMBER, ORDERS
+from slidejoin.spark.route.pack import CODES, EVERY_BUCKET, NOTHING, NUMBER, ORDERS
 from slidejoin.spark.state.blocks import open_block
 from slidejoin.spark.state.bucket_state import check_join, digest
 from slidejoin.spark.state.records import crc_of, from_record, to_record
@@ -183,12 +183,13 @@ def sequence(
             while part.blocks:
                 bucket, places, block = part.blocks.pop()
                 at = _places(places, part)
-                numbers = np.stack([column[at] for column in numbered[side]]).astype(NUMBER)
-                lines.append((bucket, CODES[side], numbers.tobytes(), block))
-                size += len(block)
-                if size >= frame_limit().nbytes:
-                    yield _frame(lines)
-                    lines, size = [], 0
+                numbers = np.stack([column[at] for column in numbered[side]]).astype(NUMBER).tobytes()
+                for one in spec.buckets if bucket == EVERY_BUCKET else (bucket,):
+                    lines.append((one, CODES[side], numbers, block))
+                    size += len(block)
+                    if size >= frame_limit().nbytes:
+                        yield _frame(lines)
+                        lines, size = [], 0
     if lines:
         yield _frame(lines)
     if variables is not None:

@@ -18,7 +18,7 @@ from slidejoin.predicate.expression.expr import And
 from slidejoin.sides import SIDES
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.join_spec import MATCHED, SparkJoinSpec, plan_of, window_from_state
-from slidejoin.spark.job.strategies import Strategy, choose_strategy
+from slidejoin.spark.job.strategies import Strategy, choose_strategy, lengths_of
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.nearest import Nearest
@@ -140,7 +140,9 @@ def with_buckets(spec: SparkJoinSpec, count: int, strategy: str | None = None, s
     """
     name, spread = (spec.strategy.name, spec.strategy.spread) if strategy is None else (strategy, spread)
     config, sides = spec.config, () if spec.deferred else MATCHED[spec.how]
-    chosen = choose_strategy(name, plan_of(spec).bound, count, spread).for_sides(sides, self_join=config.self_join)
+    lengths = lengths_of(config.window)
+    chosen = choose_strategy(name, plan_of(spec).bound, count, spread, lengths)
+    chosen = chosen.for_sides(sides, self_join=config.self_join)
     several = config.output == "count" and (config.self_join or chosen.copies)
     if several:
         chosen = chosen.for_counts(self_join=config.self_join)

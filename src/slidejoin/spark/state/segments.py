@@ -398,13 +398,17 @@ def over_of(plan: Plan, stream: Side, payload: pa.Table) -> pa.Array[Any]:
     return pa.array(saturating_add(ticks, scope.length("left"))).cast(OVER_TYPE)
 
 
-def newest_rows(operator: JoinOperator, stream: Side, loaded: int) -> tuple[pa.Table, NDArray[np.int64]]:
+def newest_rows(
+    operator: JoinOperator, stream: Side, loaded: int, until: int | None = None
+) -> tuple[pa.Table, NDArray[np.int64]]:
     """Return the rows of one stream that the operator has taken since `loaded` rows were put into it.
 
-    Behind them their places, (n,) int64, if the join knows which rows match; else none.
+    Those from the ordinal `until` on only probe, if that is given. Behind them their places, (n,) int64, if the join
+    knows which rows match; else none.
     """
     schema, names = stored_schema(operator.plan, stream), operator.plan.kept_schema(stream).names
-    tables = [piece.table for piece in operator.windows[stream].payload.pieces if piece.base >= loaded]
+    pieces = operator.windows[stream].payload.pieces
+    tables = [one.table for one in pieces if loaded <= one.base and (until is None or one.base < until)]
     places: NDArray[np.int64] = np.empty(0, np.int64)
     if not tables:
         return schema.empty_table(), places
