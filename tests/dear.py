@@ -80,7 +80,7 @@ DEAR = {
     "kernels/test_ages.py::test_counts_at_the_ends",
     "kernels/test_interpreted.py::test_a_first_example_answers_at_once_and_says_what_goes_on",
     "kernels/test_interpreted.py::test_a_kernel_that_is_compiled_while_the_user_waits_is_said",
-    "kernels/test_placing.py::test_buckets_are_in_range_spread_out_and_the_same_in_plain_python",
+    "kernels/test_buckets.py::test_buckets_are_in_range_spread_out_and_the_same_in_plain_python",
     "kernels/test_spreading.py::test_a_stage_leaves_in_whole_lines",
     "kernels/test_spreading.py::test_many_pairs_over_several_stages",
     "kernels/test_warming.py::test_no_key_holds_an_address",

@@ -35,6 +35,7 @@ def test_without_a_sample(frame: DataFrame) -> None:
         "because no equality, but a band of constant width, which overlaps few cells",
         "buckets: 8",
         "rows sent, and stored while in the window: 1 for each left row, 1.25 for each right row",
+        "bytes sent: 24 for each left row, 30 for each right row; stored: 24 for each left row, 30 for each right row",
         "expected load: equal in all buckets, assuming many keys and no hot one",
         "in each bucket:",
         "  inner join on abs(l.x - r.x) <= 5 AND l.id <> r.id",
@@ -45,6 +46,18 @@ def test_without_a_sample(frame: DataFrame) -> None:
         "  not indexed, checked row by row: l.id <> r.id (inequality, all values but one)",
     ]
     assert (told.copies, told.sample, told.spreads) == ({"left": 1.0, "right": 1.25}, None, {})
+
+
+@pytest.mark.parametrize("strategy", ["split", "sub_windows"])
+def test_rows_that_are_stored_once(frame: DataFrame, strategy: Any) -> None:
+    told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, strategy=strategy, partitions=8)
+    assert (told.copies, told.stored) == ({"left": 8.0, "right": 8.0}, {"left": 1.0, "right": 1.0})
+    assert told.row_bytes == {"left": 26.0, "right": 26.0}
+    lines = str(told).splitlines()
+    assert lines[3] == "rows sent: 8 for each left row, 8 for each right row"
+    assert lines[4] == "stored while in the window: 1 for each left row, 1 for each right row"
+    assert lines[5].startswith("bytes sent: 208 for each left row, 208 for each right row; stored: 26 for each left")
+    assert told.loads == (1.0,) * 8
 
 
 @pytest.mark.parametrize(
