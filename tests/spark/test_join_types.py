@@ -424,3 +424,12 @@ def test_a_lost_timer_is_noticed(tmp_path: Path) -> None:
         StateError, match="bucket 0 was to be called when the watermark is 7001 ms, and it was 20000 ms"
     ):
         at(query, 20_000, {"left": [], "right": []})
+
+
+def test_ids_of_rows_that_are_stored_elsewhere_are_no_rows_of_the_window(tmp_path: Path) -> None:
+    query = Query(wired(tmp_path, "split", 3, 1, "full"))
+    query.micro_batch({"left": [(n, 1, "ann", SECOND) for n in range(9)], "right": []})
+    query.micro_batch({"left": [], "right": [(20 + n, 3, "bob", SECOND) for n in range(9)]})
+    last = query.figures[-3:]
+    assert [sum(one[side] for one in last) for side in ("window_left", "window_right")] == [9, 9]
+    assert sum(one["segments"] for one in last) > 6

@@ -27,6 +27,7 @@ from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.first_partners import first_frames
 from slidejoin.spark.bucket.scattered_rows import elsewhere_frames
 from slidejoin.spark.job.join_spec import STORED
+from slidejoin.spark.state.bucket_state import ID_STREAMS
 from slidejoin.spark.state.id_segments import IDS, TICK, IdSegments
 from slidejoin.spark.state.segments import roles_of, scope_of, streams_of
 
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from slidejoin.spark.state.bucket_state import BucketState, Manifest
 
 __all__ = ["Divided", "MatchedElsewhere", "divided_push", "ids_elsewhere", "names_of"]
-
-IDS_OF: dict[Side, str] = {"left": "ids of left rows", "right": "ids of right rows"}
-"""Names in a manifest: ids of rows that have a match in the bucket and are stored elsewhere, by their role."""
 
 
 class Divided(NamedTuple):
@@ -74,12 +72,12 @@ def names_of(spec: SparkJoinSpec) -> tuple[str, ...]:
     """Return the names of what the state of a bucket has segments of."""
     if not (spec.probes_everywhere and spec.scattered):
         return SIDES
-    return (*SIDES, *(IDS_OF[role] for role in spec.unmatched))
+    return (*SIDES, *(ID_STREAMS[role] for role in spec.unmatched))
 
 
 def ids_elsewhere(spec: SparkJoinSpec, state: BucketState, manifest: Manifest) -> dict[Side, pa.Table]:
     """Return the ids of rows, in each role, that have a match in a bucket and are stored elsewhere."""
-    stored = {role: IdSegments(state, manifest, name) for role, name in IDS_OF.items() if name in names_of(spec)}
+    stored = {role: IdSegments(state, manifest, name) for role, name in ID_STREAMS.items() if name in names_of(spec)}
     return {
         role: pa.concat_tables([IDS.empty_table(), *(one.select(IDS.names) for one in its.read())])
         for role, its in stored.items()
@@ -122,7 +120,7 @@ class MatchedElsewhere:
         self._spec, self._plan = spec, plan
         names = names_of(spec)
         self._ids = {
-            role: IdSegments(state, manifest, name, role) for role, name in IDS_OF.items() if name in names
+            role: IdSegments(state, manifest, name, role) for role, name in ID_STREAMS.items() if name in names
         }  # fmt: skip
 
     def note(self, rows: Mapping[Side, pa.Table], matched: BucketMatches) -> Iterator[pd.DataFrame]:

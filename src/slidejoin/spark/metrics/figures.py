@@ -111,7 +111,7 @@ class Figures:
 
     def count_stored(self, manifest: Manifest) -> None:
         """Set the present sizes of the state: of many streams the first one's as left, all others' as right."""
-        first, *others = (sum(entry.rows for entry in its) for its in manifest.entries.values())
+        first, *others = manifest.rows
         self.window_left, self.window_right = first, sum(others)
         entries = [entry for its in manifest.entries.values() for entry in its]
         self.window_bytes, self.segments = sum(entry.stored for entry in entries), len(entries)

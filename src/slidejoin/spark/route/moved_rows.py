@@ -152,13 +152,14 @@ def rerouted(
 ) -> Iterator[tuple[int, pa.Table, dict[Side, NDArray[np.bool_]]]]:
     """Yield the copies of rows of the state bucket by bucket: its number, the rows, and which have matched."""
     count, schema = len(spec.buckets), stored_schema(plan_of(spec), stream)
-    copies, by_role, at_home = copies_of(spec, stream, _plain(table))
+    by_role: dict[Side, NDArray[np.int64]]
+    at_home: NDArray[np.bool_] | None
     if spec.probes_everywhere:
-        copies, at_home = (
-            np.arange(table.num_rows) * count + _homes(spec, stream, table),
-            np.ones(table.num_rows, np.bool_),
-        )
+        # One copy of each row is stored.
+        copies, at_home = np.arange(table.num_rows) * count + _homes(spec, stream, table), np.ones(table.num_rows, bool)
         by_role = dict.fromkeys(SIDES, copies) if spec.config.self_join else {}
+    else:
+        copies, by_role, at_home = copies_of(spec, stream, _plain(table))
     rows, buckets = parted(copies, count)
     hidden = {ROLES[role]: np.isin(copies, its) for role, its in by_role.items()}
     if at_home is not None:

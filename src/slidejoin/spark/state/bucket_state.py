@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spark.state.variables import Variables
 
-__all__ = ["BucketState", "Manifest", "check_join", "digest"]
+__all__ = ["ID_STREAMS", "BucketState", "Manifest", "check_join", "digest"]
 
 PART_BYTES = 4 << 20
+
+ID_STREAMS: dict[Side, str] = {"left": "ids of left rows", "right": "ids of right rows"}
+"""Names in a manifest: ids of rows that have a match in the bucket and are stored elsewhere, by their role."""
 
 BITS = "matched"
 """Instead of the number of a part: which rows of the segment have matched."""
@@ -98,6 +101,13 @@ class Manifest:
     def ids(self) -> list[str]:
         """Ids of all segments."""
         return [entry.id for entries in self.entries.values() for entry in entries]
+
+    @property
+    def rows(self) -> list[int]:
+        """How many rows of each stream there are; ids of rows that are stored elsewhere are no rows of a window."""
+        return [
+            sum(entry.rows for entry in its) for name, its in self.entries.items() if name not in ID_STREAMS.values()
+        ]
 
     def to_bytes(self) -> bytes:
         """Return the manifest as a record of the state."""
