@@ -13,9 +13,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.comparison import Comparison
-from slidejoin.bench.spark import BandJoin, read_only, slidejoin_join, timed_tables
+from slidejoin.bench.spark import BandJoin, input_tables, read_only, slidejoin_join
 from slidejoin.bench.spark_pipeline import InputFiles, run_query, session
-from slidejoin.bench.streams import Streams
 from slidejoin.errors import SlideJoinError
 
 if TYPE_CHECKING:
@@ -90,5 +89,5 @@ def restarted(*, root: str, query: str, join: dict[str, Any], threads: int, buck
     """Continue a query in this process; return the seconds to the end of its first micro-batch."""
     folder, joining = Path(root), BandJoin(**join | {"comparison": Comparison(**join["comparison"])})
     with session(f"local[{threads}]", buckets, folder / "cache") as spark:
-        files = InputFiles(folder / query, partial(timed_tables, Streams()))
+        files = InputFiles(folder / query, input_tables(joining, 1))
         return run_query(partial(QUERIES[query], spark, files, joining), folder / query / "checkpoint").first_result

@@ -15,13 +15,10 @@ from benchmarks.spark.checkpoint import CheckpointBytes
 from benchmarks.spark.cluster import EXECUTOR_MEMORY, cluster
 from benchmarks.spark.memory import OVER, Held, Trend, held
 from benchmarks.spark.restarts import measure_restarts
-from slidejoin.bench.case import choice
-from slidejoin.bench.comparison import comparison_for
 from slidejoin.bench.report import Report
-from slidejoin.bench.spark import OUTPUTS, READ, BandJoin, SparkReport, measure_spark, write_input
+from slidejoin.bench.spark import READ, SparkReport, join_of, measure_spark, write_input
 from slidejoin.bench.spark_pipeline import session
 from slidejoin.errors import ConfigError
-from slidejoin.spec.join_options import JOIN_TYPES, STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +111,7 @@ def run(
     output: Output = "pairs",
     how: JoinType = "inner",
     strategy: StrategyName = "auto",
+    algorithm: str = "auto",
     threads: int = 2,
     executors: int | None = None,
     buckets: int = 2,
@@ -125,8 +123,10 @@ def run(
 
     Parameters
     ----------
-    window, push, batches, match_rate, output, how, strategy, threads, buckets, seed, baselines
+    window, push, batches, match_rate, strategy, algorithm, threads, buckets, seed, baselines
         See `slidejoin.bench.spark.run`.
+    output, how : str
+        Pairs or counts, and the join type.
     executors : int, optional
         Of a cluster; each runs one task at once and has one processor.
     restart : bool
@@ -139,13 +139,10 @@ def run(
     ConfigError
         For impossible options.
     """
-    choice("output", output, OUTPUTS)
-    choice("how", how, JOIN_TYPES)
-    choice("strategy", strategy, STRATEGIES)
     if restart and executors is not None:
         msg = f"restart: is measured on a local Spark, got executors {executors} too; leave one of them out"
         raise ConfigError(msg)
-    join = BandJoin(comparison_for("band", "uniform", match_rate, window), window, output, how, strategy)
+    join = join_of(window, match_rate, output, how, strategy, algorithm)
     with TemporaryDirectory(prefix="slidejoin-benchmarks-") as folder:
         root = Path(folder)
         files = write_input(root / "join", join, push, batches, seed)
@@ -174,6 +171,7 @@ def run(
                 reading,
                 push=push,
                 batches=batches,
+                threads=threads if executors is None else executors,
                 buckets=buckets,
                 seed=seed,
                 own=baselines,

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from slidejoin.bench.spark import run, timed_tables, window_length
+from slidejoin.api.stream_join import StreamJoin
+from slidejoin.bench.spark import input_tables, join_of, run, window_length
 from slidejoin.bench.spark_pipeline import InputFiles
-from slidejoin.bench.streams import Streams
 from slidejoin.errors import ConfigError
+from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,15 +44,25 @@ def reported(**options: str) -> dict[str, Any]:
 
 
 def input_files(root: Path) -> InputFiles:
-    return InputFiles(root, partial(timed_tables, Streams("uniform", 1, 1, 100)))
+    return InputFiles(root, input_tables(join_of(100, 2.0, "pairs", "inner", "auto", "auto"), 1))
 
 
 @pytest.mark.spark
 @pytest.mark.nightly  # half a minute each
-@pytest.mark.parametrize(("output", "strategy"), [("pairs", "auto"), ("count", "auto"), ("pairs", "hash")])
-def test_rows_that_come_out_are_counted(output: str, strategy: str):
-    report = reported(output=output, strategy=strategy)
-    assert report["on"].startswith("l.k = r.k" if strategy == "hash" else "l.k BETWEEN r.k - ")
+@pytest.mark.parametrize(
+    ("output", "strategy", "algorithm", "on"),
+    [
+        ("pairs", "auto", "auto", "l.k BETWEEN r.k - "),
+        ("count", "auto", "auto", "l.k BETWEEN r.k - "),
+        ("pairs", "hash", "auto", "l.k = r.k"),
+        ("pairs", "sub_windows", "po_join", "l.k < r.k AND l.d > r.d"),
+    ],
+)
+def test_rows_that_come_out_are_counted(output: str, strategy: str, algorithm: str, on: str):
+    report = reported(output=output, strategy=strategy, algorithm=algorithm)
+    assert report["on"].startswith(on)
+    assert (report["strategy"], report["algorithm"]) == (strategy, algorithm)
+    assert report["threads"] <= report["buckets"] == 2
     assert report["rows_out_per_row"] == (1.0 if output == "count" else pytest.approx(4.0, rel=0.1))
     assert report["rows_per_second"]["median"] > 0
     assert report["reading"]["median"] > 0
@@ -87,9 +97,29 @@ def test_a_query_may_read_the_last_of_the_files_too(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("strategy", "algorithm", "operation"),
+    [
+        ("auto", "auto", "band"),
+        ("hash", "auto", "equi"),
+        ("split", "hash", "equi"),
+        ("split", "po_join", "inequalities"),
+    ],
+)
+def test_rows_find_as_many_partners_as_wanted(strategy: str, algorithm: str, operation: str):
+    join = join_of(1000, 4.0, "pairs", "inner", strategy, algorithm)
+    assert join.comparison.operation == operation
+    assert join.comparison.match_rate == pytest.approx(4.0, rel=0.01)
+    left, right = (one.drop(["ts"]) for one in input_tables(join, 1)(0, 3000))
+    pairs = StreamJoin(on=join.comparison.sql(), window=CountWindow(3000), output="count").push(left=left, right=right)
+    assert sum(pairs["match_count"].to_pylist()) / 3000 == pytest.approx(3 * 4.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"output": "positions"}, "output: got 'positions', expected one of pairs, count"),
+        ({"output": "positions"}, "output: got 'positions', expected one of pairs, count, left, right"),
+        ({"strategy": "splitt"}, "strategy: got 'splitt', expected one of .* split, sub_windows.* mean 'split'"),
+        ({"algorithm": "po-join"}, "algorithm: got 'po-join', expected one of auto, .* po_join.* mean 'po_join'"),
         ({"window": 0}, "window: got 0, expected at least 1"),
         ({"push": 1}, "push: got 1, expected at least 2"),
         ({"batches": 0}, "batches: got 0, expected at least 1"),

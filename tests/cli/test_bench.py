@@ -45,8 +45,13 @@ def test_text_is_for_people(capsys):
 
 
 def test_numbers_may_be_powers(given: dict[str, Any]):
-    assert call("spark", "--window", "2^9", "--push", "2^7", "--threads", "3") == 0
-    assert (given["window"], given["push"], given["threads"], given["buckets"]) == (512, 128, 3, 3)
+    assert call("spark", "--window", "2^9", "--push", "2^7", "--buckets", "3") == 0
+    assert (given["window"], given["push"], given["buckets"]) == (512, 128, 3)
+
+
+def test_a_strategy_and_an_index_of_buckets_may_be_named(given: dict[str, Any]):
+    assert call("spark", "--strategy", "sub_windows", "--algorithm", "po_join", "--output", "left") == 0
+    assert (given["strategy"], given["algorithm"], given["output"]) == ("sub_windows", "po_join", "left")
 
 
 def test_names_are_parted_by_commas(given: dict[str, Any]):
@@ -89,7 +94,9 @@ def test_a_case_has_at_most_eight_parameters(case: str, capsys):
         (("band",), "are in a checkout of slidejoin: python -m benchmarks.cases"),
         (("machine", "--window", "5"), "No such option: --window"),
         (("tasks", "--only", "trade"), "Did you mean 'trades'?"),
-        (("spark", "--how", "iner"), "Did you mean 'inner'?"),
+        (("spark", "--output", "lefft"), "expected one of pairs, count, left, right,"),
+        (("spark", "--strategy", "subwindows"), "Did you mean 'sub_windows'?"),
+        (("spark", "--algorithm", "pojoin"), "Did you mean 'po_join'?"),
         (
             ("spark", "--push", "many"),
             "Invalid value for '--push': got 'many', expected a whole number or a power such as 2^20",

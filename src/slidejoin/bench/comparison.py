@@ -14,20 +14,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Comparison", "comparison_for"]
+__all__ = ["Comparison", "comparison_for", "inequalities_for"]
 
 NO_END = 1 << 62
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that products with consecutive numbers are spread evenly."""
+
 STORED_SAMPLE, PROBE_SAMPLE = 1 << 20, 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A pair matches iff ``low <= r.k - l.k <= high``.
+    """A pair matches iff ``low <= r.k - l.k <= high``, and of two inequalities also ``l.d > r.d``.
 
     Attributes
     ----------
     operation : str
-        ``band``: from ``-high`` to ``high``; ``equi``: 0 and 0; ``less``: from ``low`` on.
+        ``band``: from ``-high`` to ``high``; ``equi``: 0 and 0; ``less``: from ``low`` on. ``inequalities``: second
+        keys are above first ones by less than ``high``.
     grain : int
         Keys are divided by it, rounded down, before they are pushed; more than 1 for ``equi`` alone, whose match rate
         is that of the number of distinct keys.
@@ -53,6 +57,8 @@ class Comparison:
         """
         if self.operation == "equi":
             return f"{left} = {right}"
+        if self.operation == "inequalities":
+            return f"{left} < {right} AND {left[:-1]}d > {right[:-1]}d"
         if self.operation == "band":
             return f"{left} BETWEEN {right} - {self.high} AND {right} + {self.high}"
         ahead = self.low - 1
@@ -61,7 +67,29 @@ class Comparison:
     @property
     def width(self) -> int:
         """The adjusted number: half width of the band, distance of the one-sided range, or grain of the equality."""
-        return {"band": self.high, "less": self.low - 1, "equi": self.grain}[self.operation]
+        return {"less": self.low - 1, "equi": self.grain}.get(self.operation, self.high)
+
+    def second_keys(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the column ``d`` of rows, which depends on them alone; None where no inequality compares it."""
+        if self.operation != "inequalities":
+            return None
+        mixed = ordinals.astype(np.uint64) * MIXER
+        return keys + ((mixed >> np.uint64(33)) % np.uint64(self.high)).astype(np.int64)
+
+
+def inequalities_for(match_rate: float, window: int) -> Comparison:
+    """Find how far a second key is from the first one, so that a row finds `match_rate` partners by two inequalities.
+
+    Of two rows with near keys, the smaller one has the larger second key if the distances ``d - k``, which are even
+    from 0 on, differ by more than the keys: by a sixth of their range on average, where they differ in that direction.
+
+    Examples
+    --------
+    >>> inequalities_for(2, 1 << 20).sql()
+    'l.k < r.k AND l.d > r.d'
+    """
+    high = max(2, round(6 * match_rate * KEY_RANGE / window))
+    return Comparison("inequalities", 1, high, 1, (high * high - 1) / (6 * high) * window / KEY_RANGE)
 
 
 def comparison_for(operation: str, distribution: str, match_rate: float, window: int, seed: int = 0) -> Comparison:

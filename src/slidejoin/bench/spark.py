@@ -19,13 +19,16 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.bench.case import at_least, choice
-from slidejoin.bench.comparison import comparison_for
+from slidejoin.bench.comparison import comparison_for, inequalities_for
 from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.bench.spark_pipeline import POLL, InputFiles, run_query, session
 from slidejoin.bench.streams import Streams
 from slidejoin.errors import ConfigError, SlideJoinError
+from slidejoin.options import STRUCTURES
+from slidejoin.runtime.threads import cores
 from slidejoin.spark.driver.checkpoints import DELTAS, snapshots_for
 from slidejoin.spec.join_options import JOIN_TYPES, ONE_SIDED, STRATEGIES, UNMATCHED
+from slidejoin.spec.join_spec import algorithms
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -39,20 +42,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEGIN",
+    "OUTPUTS",
+    "READ",
     "STEP",
     "BandJoin",
     "SparkReport",
     "bucketed_join",
+    "input_tables",
+    "join_of",
     "measure_spark",
     "read_only",
     "run",
     "slidejoin_join",
-    "timed_tables",
     "window_length",
     "write_input",
 ]
 
 OUTPUTS = ("pairs", "count")
+
+RESULTS = (*OUTPUTS, *(how for how in JOIN_TYPES if how != "inner"))
+"""What the case can output: pairs of an inner join, counts of it, or the rows of another join."""
+
+TWO_TERMS = frozenset(name for name, structure in STRUCTURES.items() if structure.two_terms)
+"""Indexes that are made for two comparisons."""
 
 STEP = 1000
 """Microseconds from one arrival to the next."""
@@ -89,13 +101,14 @@ SPARK_STEPS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commit
 
 @dataclass(frozen=True, slots=True)
 class BandJoin:
-    """A band, or an equality: the comparison, rows that a row of the other side sees, output, join type and routing."""
+    """A join: the comparison, rows that a row of the other side sees, output, join type, routing, index of a bucket."""
 
     comparison: Comparison
     window: int
     output: Output
     how: JoinType = "inner"
     strategy: StrategyName = "auto"
+    algorithm: str = "auto"
 
     @property
     def select(self) -> list[str]:
@@ -114,11 +127,46 @@ def window_length(rows: int) -> timedelta:
     return timedelta(microseconds=2 * rows * STEP)
 
 
-def timed_tables(streams: Streams, first: int, last: int) -> tuple[pa.Table, ...]:
-    """Return the rows ``first <= ordinal < last`` of both sides with their event times."""
+def join_of(window: int, match_rate: float, output: str, how: str, strategy: str, algorithm: str) -> BandJoin:
+    """Return the join that shows these options: of a band, an equality, or two inequalities.
+
+    Raises
+    ------
+    ConfigError
+        For impossible options.
+    """
+    at_least("window", window, 1)
+    if not match_rate > 0:
+        msg = f"match_rate: got {match_rate}, expected a number above 0"
+        raise ConfigError(msg)
+    choice("output", output, OUTPUTS)
+    choice("how", how, JOIN_TYPES)
+    choice("strategy", strategy, STRATEGIES)
+    choice("algorithm", algorithm, algorithms())
+    if algorithm in TWO_TERMS:
+        comparison = inequalities_for(match_rate, window)
+    else:
+        # Routing by hash needs an equality, and so does a hash table.
+        operation = "equi" if "hash" in {strategy, algorithm} else "band"
+        comparison = comparison_for(operation, "uniform", match_rate, window)
+    return BandJoin(comparison, window, output, how, strategy, algorithm)  # type: ignore[arg-type]  # checked names
+
+
+def input_tables(join: BandJoin, seed: int) -> Callable[[int, int], tuple[pa.Table, ...]]:
+    """Return what gives the rows ``first <= ordinal < last`` of both sides."""
+    streams = Streams("uniform", seed, join.comparison.grain, join.window)
+    return partial(_timed_tables, streams, join.comparison)
+
+
+def _timed_tables(streams: Streams, comparison: Comparison, first: int, last: int) -> tuple[pa.Table, ...]:
+    """Return rows with their event times, and with a second key where one is compared."""
 
     def timed(table: pa.Table) -> pa.Table:
-        times = pa.array(table["i"].to_numpy() * STEP + BEGIN).view(pa.timestamp("us", "UTC"))
+        keys, ordinals = table["k"].to_numpy(), table["i"].to_numpy()
+        second = comparison.second_keys(keys, ordinals)
+        if second is not None:
+            table = table.append_column("d", pa.array(second))
+        times = pa.array(ordinals * STEP + BEGIN).view(pa.timestamp("us", "UTC"))
         return table.append_column("ts", times)
 
     left, right = streams.tables(first, last)
@@ -139,6 +187,7 @@ def slidejoin_join(spark: SparkSession, files: InputFiles, join: BandJoin) -> Da
         output=join.output,
         select=join.select,
         strategy=join.strategy,
+        algorithm=join.algorithm,
     )
 
 
@@ -173,8 +222,8 @@ class SparkReport(Report):
     ----------
     on : str
         The predicate.
-    how, strategy : str
-        The join type, and how rows are routed.
+    how, strategy, algorithm : str
+        The join type, how rows are routed, and the index of a bucket.
     rows_per_second : Spread
         Rows of both sides, over micro-batches with full windows.
     seconds, reading : Spread
@@ -199,6 +248,8 @@ class SparkReport(Report):
     output: Output
     how: JoinType
     strategy: StrategyName
+    algorithm: str
+    threads: int
     buckets: int
     match_rate: float
     rows_per_second: Spread
@@ -216,9 +267,12 @@ class SparkReport(Report):
         speed, took = self.rows_per_second, self.seconds
         yield (
             f"case {self.case}: {self.on}, uniform keys, match rate {self.match_rate:.2f}, output {self.output}, "
-            f"{self.how} join, strategy {self.strategy}"
+            f"{self.how} join, strategy {self.strategy}, index {self.algorithm}"
         )
-        yield f"time windows of {self.window:,} rows a side, {self.push:,} rows a micro-batch, {self.buckets} buckets"
+        yield (
+            f"time windows of {self.window:,} rows a side, {self.push:,} rows a micro-batch, {self.buckets} buckets, "
+            f"{self.threads} tasks at once"
+        )
         yield ""
         middle = f"{millions(speed.lower_quartile)} to {millions(speed.upper_quartile)}"
         yield (
@@ -248,15 +302,15 @@ def run(
     push: int = 1_000_000,
     batches: int = 6,
     match_rate: float = 2.0,
-    output: Output = "pairs",
-    how: JoinType = "inner",
-    strategy: StrategyName = "auto",
-    threads: int = 2,
+    output: str = "pairs",
+    strategy: str = "auto",
+    algorithm: str = "auto",
+    threads: int | None = None,
     buckets: int = 2,
     seed: int = 1,
     baselines: bool = True,
 ) -> SparkReport:
-    """Measure the join on a local Spark: of a band, or with ``strategy="hash"`` of an equality with as many matches.
+    """Measure the join on a local Spark: of a band, an equality, or two inequalities, with as many matches.
 
     Parameters
     ----------
@@ -266,14 +320,17 @@ def run(
         Rows of a micro-batch, half of them of each side.
     batches : int
         Micro-batches to measure, once windows are full.
-    how, strategy : str
-        The join type, and how rows are routed, see `slidejoin.spark.stream_join`.
-    threads : int
-        Tasks that Spark runs at once.
+    output : str
+        Pairs, counts, or the rows of another join type.
+    strategy, algorithm : str
+        How rows are routed, and the index of a bucket, see `slidejoin.spark.stream_join`. With ``hash`` as either, the
+        join is of an equality; with an index of two terms, such as ``po_join``, of two inequalities.
+    threads : int, optional
+        Tasks that Spark runs at once; by default as many as there are buckets and cores for them.
     buckets : int
         Of the join, and state partitions.
     baselines : bool
-        Whether Spark's own join is measured too.
+        Whether Spark's own join is measured too; it has no join of two inequalities.
 
     Raises
     ------
@@ -282,26 +339,22 @@ def run(
     ConfigError
         For impossible options.
     """
-    least = {"window": (window, 1), "push": (push, 2), "batches": (batches, 1), "threads": (threads, 1)}
-    for name, (value, fewest) in (least | {"buckets": (buckets, 1)}).items():
+    for name, (value, fewest) in {"push": (push, 2), "batches": (batches, 1), "buckets": (buckets, 1)}.items():
         at_least(name, value, fewest)
-    if not match_rate > 0:
-        msg = f"match_rate: got {match_rate}, expected a number above 0"
-        raise ConfigError(msg)
-    choice("output", output, OUTPUTS)
-    choice("how", how, JOIN_TYPES)
-    choice("strategy", strategy, STRATEGIES)
-    # Routing by hash needs an equality.
-    operation = "equi" if strategy == "hash" else "band"
-    join = BandJoin(comparison_for(operation, "uniform", match_rate, window), window, output, how, strategy)
+    tasks = min(buckets, cores()) if threads is None else threads
+    at_least("threads", tasks, 1)
+    choice("output", output, RESULTS)
+    result, how = ("pairs", output) if output in JOIN_TYPES else (output, "inner")
+    join = join_of(window, match_rate, result, how, strategy, algorithm)
     with TemporaryDirectory(prefix="slidejoin-bench-") as folder:
         root = Path(folder)
         files = write_input(root / "join", join, push, batches, seed)
         reading = files.linked(root / "reading", len(files.rows) - min(batches, READ) - 1)
-        with session(f"local[{threads}]", buckets, root / "cache", join.conf(push)) as spark:
+        with session(f"local[{tasks}]", buckets, root / "cache", join.conf(push)) as spark:
             report, _, _ = measure_spark(
-                spark, join, files, reading, push=push, batches=batches, buckets=buckets, seed=seed, own=baselines
-            )
+                spark, join, files, reading, push=push, batches=batches, threads=tasks, buckets=buckets, seed=seed,
+                own=baselines,
+            )  # fmt: skip
             return report
 
 
@@ -310,7 +363,7 @@ def write_input(root: Path, join: BandJoin, push: int, batches: int, seed: int) 
     half, need = push // 2, int(FILLED * join.window)
     small = 2 * push < FILLING_ROWS
     large = max(half, min(FILLING_ROWS // 2, need)) if small else min(half, -(-need // FILLING_BATCHES))
-    files = InputFiles(root, partial(timed_tables, Streams("uniform", seed, join.comparison.grain, join.window)))
+    files = InputFiles(root, input_tables(join, seed))
     for _ in range(-(-need // large)):
         files.add(large)
     for _ in range(batches + (min(SETTLING, batches) if small else batches // 2)):
@@ -326,6 +379,7 @@ def measure_spark(
     *,
     push: int,
     batches: int,
+    threads: int,
     buckets: int,
     seed: int,
     own: bool,
@@ -355,7 +409,7 @@ def measure_spark(
     first = len(files.rows) - batches
     joined, steps = _watched(spark, join, files, first, observe)
     only_read = run_query(partial(read_only, spark, reading, join), reading.root / "checkpoint", observe_reading)
-    own_rows = min(push, LARGEST_OF_OWN) if own else None
+    own_rows = min(push, LARGEST_OF_OWN) if own and join.comparison.operation != "inequalities" else None
     took, read = np.array(joined.seconds(first)), np.array(only_read.seconds(1))
     report = SparkReport(
         case="spark",
@@ -366,6 +420,8 @@ def measure_spark(
         output=join.output,
         how=join.how,
         strategy=join.strategy,
+        algorithm=join.algorithm,
+        threads=threads,
         buckets=buckets,
         match_rate=join.comparison.match_rate,
         rows_per_second=Spread.of(push / took),
@@ -384,9 +440,7 @@ def measure_spark(
 
 def _own_speed(spark: SparkSession, root: Path, join: BandJoin, rows: int, seed: int) -> float:
     """Return the rows a second of Spark's own join once its windows are full."""
-    files = InputFiles(
-        root / "own", partial(timed_tables, Streams("uniform", seed, join.comparison.grain, join.window))
-    )
+    files = InputFiles(root / "own", input_tables(join, seed))
     filling = -(-int(FILLED * join.window) // (rows // 2))
     for _ in range(filling + OWN_BATCHES):
         files.add(rows // 2)

@@ -240,10 +240,18 @@ def spark(
     push: Annotated[
         int, typer.Option(parser=_number, metavar="ROWS", help="Rows of a micro-batch, half of them of each side.")
     ] = 1_000_000,
-    output: Annotated[str, typer.Option(help="pairs or count.")] = "pairs",
-    how: Annotated[str, typer.Option(help="The join type.")] = "inner",
-    strategy: Annotated[str, typer.Option(help="How rows are routed; hash joins on an equality.")] = "auto",
-    threads: Annotated[int, typer.Option(min=1, help="Tasks at once, and buckets of the join.")] = 2,
+    output: Annotated[
+        str, typer.Option(metavar="NAME", help="pairs, count, or the rows of another join type, such as left.")
+    ] = "pairs",
+    strategy: Annotated[
+        str, typer.Option(metavar="NAME", help="How rows are routed; hash joins on an equality.")
+    ] = "auto",
+    algorithm: Annotated[
+        str, typer.Option(metavar="NAME", help="The index of a bucket; po_join joins on two inequalities.")
+    ] = "auto",
+    buckets: Annotated[
+        int, typer.Option(min=1, help="Of the join; as many tasks at once as there are cores for them.")
+    ] = 2,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -253,8 +261,8 @@ def spark(
 
         case.compile_kernels()
         _measure(
-            run, json=json, window=window, push=push, output=output, how=how, strategy=strategy, threads=threads,
-            buckets=threads,
+            run, json=json, window=window, push=push, output=output, strategy=strategy, algorithm=algorithm,
+            buckets=buckets,
         )  # fmt: skip
 
 
