@@ -54,6 +54,7 @@ import slidejoin.operator.window.kernels.keyed_records
 import slidejoin.operator.window.kernels.latest_rows
 import slidejoin.papers.cell_join.kernels.hash_buckets
 import slidejoin.papers.cell_join.kernels.narrowed
+import slidejoin.papers.kernels.sealed_dims
 import slidejoin.papers.kernels.walking
 import slidejoin.papers.panjoin.kernels.llat
 import slidejoin.papers.panjoin.kernels.rap_table

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.errors import PredicateError
-from slidejoin.index.factory import mapped, sealed
+from slidejoin.index.factory import part_format
 from slidejoin.index.kernels.searching import CHECK_AUX, CHECK_SEEN
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.planar.answers import MatchesInBoxes, Reached, count_whole, lines_of
@@ -201,10 +201,11 @@ def test_a_merge_in_parts_is_the_run_of_both_and_a_cut_undoes_it(
 def test_a_sealed_part_is_mapped_again() -> None:
     (keys, aux, kept), probes = rows_and_probes(1, 500, "far", 3, 1, base=40)
     rows = RowKeys(keys, aux, kept, frozenset({2}))
-    arrays = {name: array.copy() for name, array in sealed(rows, ["planar"]).arrays().items()}
+    planar = part_format(["planar"], None)
+    arrays = {name: array.copy() for name, array in planar.seal(rows).arrays().items()}
     for array in arrays.values():
         array.flags.writeable = False
-    part = mapped(500, arrays)
+    part = planar.mapped(500, arrays)
     assert isinstance(part, PlanarRun)
     assert part.inexact == {2}
     assert_same(part, build_planar(0, 500, keys, aux, kept))

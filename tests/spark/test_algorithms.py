@@ -17,6 +17,8 @@ from tests.spark.stores import Query, wire
 from tests.spark.test_operator import WINDOW, streams
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from slidejoin.spec.options import Options
     from tests.spark.feeds import Row
 
@@ -25,12 +27,24 @@ OWN, OTHER = ("col", "left", "id"), ("col", "right", "id")
 EQUAL = ("l.x = r.x", ("=", L, R))
 INEQUALITIES = ("l.x < r.x AND l.id > r.id - 15", ("and", ("<", L, R), (">", OWN, ("-", OTHER, ("lit", 15)))))
 BAND = ("l.x BETWEEN r.x - 1 AND r.x + 1", ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1))))
+EITHER = ("l.x = r.x OR l.id < r.id - 25", ("or", EQUAL[1], ("<", OWN, ("-", OTHER, ("lit", 25)))))
 ONLY = {"hash": EQUAL, "band_cells": BAND}
 """Predicates for indexes that answer no other ones."""
+MAPPED = ("auto", "bi_sort", "planar", "po_join")
+"""Those whose parts are sealed with the segments: no row is inserted twice."""
+VARIANTS = [
+    POJoin(slide_interval=4, sub_intervals=2),
+    POJoin(slide_interval=3, sub_intervals=1, fan_out=4, immutable="css_bit_set", immutable_fan_out=3),
+    POJoin(slide_interval=4, sub_intervals=1, immutable="css_hash_set", tuple_by_tuple=True),
+]
+
+
+def name_of(algorithm: str | Options) -> str:
+    return algorithm if isinstance(algorithm, str) else algorithm.name
 
 
 @pytest.mark.parametrize("strategy", ["grid", "split", "sub_windows"])
-@pytest.mark.parametrize("algorithm", [*sj.algorithms(), POJoin(slide_interval=4, sub_intervals=2)], ids=str)
+@pytest.mark.parametrize("algorithm", [*sj.algorithms(), *VARIANTS], ids=str)
 @given(batches=streams(), self_join=st.booleans(), restart=st.integers(0, 7))
 @settings(max_examples=4)
 def test_agrees_with_the_law(
@@ -52,3 +66,67 @@ def test_agrees_with_the_law(
             shutil.rmtree(cache, ignore_errors=True)
         query.micro_batch(batch)
     assert query.pairs() == expected(batches, predicate, LENGTH, LATENESS, self_join=self_join)
+    again = [told["reinserted"] for told in query.figures]
+    assert any(again) <= (name_of(algorithm) not in MAPPED)
+    assert all("reinsert" in told["seconds"] for told in query.figures if told["reinserted"])
+
+
+@pytest.mark.parametrize("predicate", [EQUAL, INEQUALITIES, EITHER, BAND], ids=["equal", "two", "or", "band"])
+@given(batches=streams(), self_join=st.booleans(), data=st.data())
+@settings(max_examples=8)
+def test_each_micro_batch_with_another_algorithm(
+    tmp_path_factory: pytest.TempPathFactory,
+    predicate: tuple[str, tuple[Any, ...]],
+    batches: list[dict[str, list[Row]]],
+    self_join: bool,
+    data: st.DataObject,
+) -> None:
+    """What is sealed for one is not misread as another's, nor what is sealed with other options."""
+    cache = tmp_path_factory.mktemp("cache")
+    every = [name for name in sj.algorithms() if name not in ONLY]
+    some = st.sampled_from([*every, *VARIANTS, *[name for name in MAPPED if name != "auto"]])
+    query: Query | None = None
+    if self_join:
+        batches = [{"left": batch["left"]} for batch in batches]
+    for batch in batches:
+        spec = wire(cache, predicate[0], WINDOW, "grid", 3, self_join=self_join, algorithm=data.draw(some))
+        query = Query(spec, LATENESS) if query is None else query
+        query.spec = spec
+        query.micro_batch(batch)
+        if data.draw(st.booleans()):
+            query.micro_batch({side: [] for side in batch})
+    assert query is not None
+    assert query.pairs() == expected(batches, predicate[1], LENGTH, LATENESS, self_join=self_join)
+
+
+def rows_of(number: int, count: int) -> dict[str, list[Row]]:
+    """Rows without times that are late, which depend on the micro-batch alone."""
+    first = number * 2 * count
+    times = [(number * count + place) * 1000 for place in range(count)]
+    return {
+        "left": [(first + place, (7 * place + number) % 11, None, times[place]) for place in range(count)],
+        "right": [
+            (first + count + place, (5 * place + number) % 13 if place % 6 else None, None, times[place])
+            for place in range(count)
+        ],
+    }
+
+
+@pytest.mark.parametrize("algorithm", [*MAPPED[1:], *VARIANTS[1:]], ids=str)
+@pytest.mark.parametrize("on", [INEQUALITIES, EITHER], ids=["two", "or"])
+def test_parts_are_mapped_not_sorted_again(tmp_path: Path, algorithm: str | Options, on: Any) -> None:
+    """Each row is sealed with its segment and with each merge of segments; a damaged file is sealed again, once."""
+    query = Query(wire(tmp_path, on[0], WINDOW, "split", 1, algorithm=algorithm), LATENESS)
+    batches = [rows_of(number, 12) for number in range(9)]
+    for number, batch in enumerate(batches):
+        if number == 7:
+            for path in sorted(tmp_path.rglob("*.segment"))[:2]:
+                data = bytearray(path.read_bytes())
+                data[len(data) // 2] ^= 255
+                path.unlink()
+                path.write_bytes(data)
+        query.micro_batch(batch)
+    assert query.pairs() == expected(batches, on[1], LENGTH, LATENESS)
+    assert [told["rebuilt"] for told in query.figures] == [0] * 7 + [2, 0]
+    assert {told["reinserted"] for told in query.figures} == {0}
+    assert query.figures[-1]["segments"] >= 4

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 from slidejoin.errors import StateError
+from slidejoin.index.factory import part_format
 from slidejoin.plan.plan import Plan, make_plan
 from slidejoin.spark.state.segment_cache import DAYS_KEPT, SegmentCache, folder_of
-from slidejoin.spark.state.segments import Entry, Sealing, build_segment, new_id
+from slidejoin.spark.state.segments import Entry, Sealing, align, build_segment, new_id
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.window import TimeWindow
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.state.segments import Segment
 
 ORIGIN = new_id()
+RUNS = part_format(["bi_sort"], None)
 SCHEMA = pa.schema([("x", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))])
 
 
@@ -42,8 +44,9 @@ def segment(plan: Plan, rows: int = 5) -> Segment:
 def test_what_is_written_is_read(plan: Plan, tmp_path: Path, rows: int) -> None:
     cache, made = SegmentCache(str(tmp_path), ORIGIN), segment(plan, rows)
     cache.write(made)
-    found = cache.read(made.entry, SCHEMA)
+    found = cache.read(made.entry, SCHEMA, RUNS)
     assert found is not None
+    assert found.chosen == made.chosen
     assert found.payload == made.payload
     for name in ("keys", "offsets", "aux", "aux_min", "aux_max"):
         np.testing.assert_array_equal(getattr(found.parts["left"], name), getattr(made.parts["left"], name))
@@ -146,3 +149,36 @@ def test_a_file_of_another_state_is_refused(plan: Plan, tmp_path: Path, caplog: 
     assert cache.read(made.entry, SCHEMA) is None
     assert "is damaged; it is built again from the state" in caplog.text
     assert "origin" not in str(cache.folder)
+
+
+def test_keys_sealed_in_another_form_are_not_mapped(plan: Plan, tmp_path: Path) -> None:
+    """The rows are there, and are sealed again as the join wants them now."""
+    cache, made = SegmentCache(str(tmp_path), ORIGIN), segment(plan)
+    cache.write(made)
+    for other in (None, part_format(["planar"], None), part_format(["po_join"], None)):
+        found = cache.read(made.entry, SCHEMA, other)
+        assert found is not None
+        assert (found.payload, found.parts, found.chosen) == (made.payload, {}, None)
+        (again,) = align(plan, "left", [found], Sealing(plan.sealed_terms))
+        assert again.payload == made.payload
+        for name, array in made.parts["left"].arrays().items():
+            np.testing.assert_array_equal(again.parts["left"].arrays()[name], array)
+
+
+def test_arrays_that_do_not_fit_are_made_again(
+    plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the state can write what is no part of that form: what reaches kernels is checked."""
+    config = make_join_spec(on="l.x < r.x", window=TimeWindow("10 seconds", on="ts"), threads=1, algorithm="po_join")
+    plan = make_plan(config, SCHEMA, SCHEMA)
+    cache, made = SegmentCache(str(tmp_path), ORIGIN), segment(plan)
+    assert made.format == "po_join"
+    parts = made.parts["left"].arrays()
+    for name, array in {"ordinals": parts["ordinals"][1:], "permutation": parts["permutation"].view("u4")}.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(type(made.parts["left"]), "arrays", lambda _, name=name, array=array: parts | {name: array})
+            cache.write(made)
+        assert cache.read(made.entry, SCHEMA, part_format(["po_join"], None)) is None
+        assert f"the array {name} of a sealed part is" in caplog.text
+    cache.write(made)
+    assert cache.read(made.entry, SCHEMA, part_format(["po_join"], None)) is not None

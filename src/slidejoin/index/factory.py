@@ -1,4 +1,4 @@
-"""The index factory: the one place where a name becomes an index class, or one of its sealed parts.
+"""The index factory: the one place where a name becomes an index class, or the format of its sealed parts.
 
 A sealed part holds the keys of rows that no longer change: it is written to files and memory-mapped again.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.keys import StoredKeys
 from slidejoin.index.kinds import CELLS, PLANAR
+from slidejoin.index.part_format import STORED_KEYS, PartFormat, checked
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarRun, of_rows
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 
     from slidejoin.index.cells.band_cells import Axis
     from slidejoin.index.keys import RowKeys
-    from slidejoin.index.protocol import Index, Occupancy, SealedPart
+    from slidejoin.index.part_format import SealedPart
+    from slidejoin.index.protocol import Index, Occupancy
     from slidejoin.spec.options import Options
     from slidejoin.tuning import Tuning
 
-__all__ = ["SEALED", "Keyspace", "cell_table", "make_index", "mapped", "run_chain", "sealed"]
+__all__ = ["SEALED", "Keyspace", "cell_table", "make_index", "part_format", "rows_inserted_again", "run_chain"]
 
 
 class Keyspace(NamedTuple):
@@ -75,7 +77,7 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
     options = keys.options
     structure = structure_named(algorithm)
     if structure is not None:
-        chosen = options if options is not None and options.name == algorithm else structure()
+        chosen = _chosen(structure, options)
         made: Index = KNOWN_STRUCTURES.class_of(structure)(chosen, keys.dims, window.capacity, window.first)
         return made
     if algorithm == PLANAR:
@@ -99,45 +101,60 @@ def run_chain(index: Index) -> BiSortIndex | None:
 
 
 SEALED = ("bi_sort", "planar")
-"""Indexes that have sealed parts of their own."""
+"""Indexes that ``auto`` chooses from and that have sealed parts of their own."""
 
 
-def sealed(rows: RowKeys, algorithms: Sequence[str]) -> SealedPart:
-    """Sort the keys of rows into a part that `Index.attach` takes. O(rows).
+def part_format(algorithms: Sequence[str], options: Options | None) -> PartFormat:
+    """Return how rows are sealed for indexes, one for each branch where there are branches.
 
-    Parameters
-    ----------
-    rows : RowKeys
-    algorithms : sequence of str
-        Those of the indexes that take the part, one for each branch where there are branches. Only some have parts of
-        their own, see `SEALED`; the others insert the rows again.
+    An index without parts of its own gets `STORED_KEYS`.
     """
-    if rows.branches:
-        parts = tuple(sealed(own, [name]) for own, name in zip(rows.branches, algorithms, strict=True))
-        return SealedBranches(rows.rows, parts, values_of(rows))
-    if algorithms[0] == "planar":
-        return of_rows(rows, 0)
-    if algorithms[0] not in SEALED:
-        return StoredKeys(rows)
+    formats = [_format_of(name, options) for name in algorithms]
+    return formats[0] if len(formats) == 1 else _of_branches(formats)
+
+
+def _format_of(algorithm: str, options: Options | None) -> PartFormat:
+    structure = structure_named(algorithm)
+    if structure is not None:
+        made: PartFormat = KNOWN_STRUCTURES.class_of(structure).part_format(_chosen(structure, options))
+        return made
+    return {BI_SORT.name: BI_SORT, PLANAR_RUNS.name: PLANAR_RUNS}.get(algorithm, STORED_KEYS)
+
+
+def _chosen(structure: type[Options], options: Options | None) -> Options:
+    """Return the options that the user has set for a structure, or its own."""
+    return options if options is not None and options.name == structure.name else structure()
+
+
+def _sorted_run(rows: RowKeys) -> SealedPart:
     return build_run(0, rows.rows, rows.keys, rows.aux, rows.matchable, rows.inexact)
 
 
-def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
-    """Return the sealed part of so many rows from its mapped arrays; nothing is copied.
+BI_SORT = PartFormat("bi_sort", _sorted_run, Run.from_arrays)
+PLANAR_RUNS = PartFormat("planar", lambda rows: of_rows(rows, 0), PlanarRun.from_arrays)
 
-    Raises
-    ------
-    KeyError
-        If an array is missing.
-    """
-    if "values" in arrays:
+
+def _of_branches(formats: Sequence[PartFormat]) -> PartFormat:
+    """Return the format of parts that consist of one for each branch."""
+
+    def seal(rows: RowKeys) -> SealedPart:
+        parts = tuple(own.seal(keys) for own, keys in zip(formats, rows.branches, strict=True))
+        return SealedBranches(rows.rows, parts, values_of(rows))
+
+    def mapped(rows: int, arrays: Mapping[str, NDArray[Any]]) -> SealedPart:
         by_branch: dict[str, dict[str, NDArray[Any]]] = {}
         for full, array in arrays.items():
             number, dot, name = full.partition(".")
             if dot:
                 by_branch.setdefault(number, {})[name] = array
-        parts = tuple(mapped(rows, by_branch[str(number)]) for number in range(len(by_branch)))
-        return SealedBranches(rows, parts, arrays["values"])
-    if "row_keys" in arrays:
-        return StoredKeys.from_arrays(arrays)
-    return PlanarRun.from_arrays(rows, arrays) if "ranks" in arrays else Run.from_arrays(rows, arrays)
+        parts = tuple(own.mapped(rows, by_branch[str(number)]) for number, own in enumerate(formats))
+        return SealedBranches(rows, parts, checked(arrays, "values", (rows, -1)))
+
+    return PartFormat(f"({', '.join(own.name for own in formats)})", seal, mapped)
+
+
+def rows_inserted_again(part: SealedPart) -> int:
+    """Return how many rows of a part an index inserts again when it is attached; those of each branch count."""
+    if isinstance(part, SealedBranches):
+        return sum(map(rows_inserted_again, part.parts))
+    return part.rows if isinstance(part, StoredKeys) else 0

@@ -125,8 +125,11 @@ class StoredKeys:
         return arrays
 
     @staticmethod
-    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> StoredKeys:
-        """Return what `arrays` returned; nothing is copied."""
+    def from_arrays(rows: int, arrays: Mapping[str, NDArray[Any]]) -> StoredKeys:
+        """Return what `arrays` returned of so many rows; nothing is copied."""
         matchable = arrays.get("matchable")
         known = None if matchable is None else matchable.view(np.bool_)
+        if len(arrays["row_keys"]) != rows:
+            msg = f"the keys of {len(arrays['row_keys'])} rows are stored, expected {rows}"
+            raise ValueError(msg)
         return StoredKeys(RowKeys(arrays["row_keys"], arrays["aux"], known, frozenset(arrays["inexact"].tolist())))

@@ -60,9 +60,7 @@ class OrdinalRing:
         count, old = parts[0].shape[0], self.values
         if old.shape[0] < first + count - floor:
             self.values = np.empty((ring_rows(first + count - floor), old.shape[1]), np.int64)
-            live = np.arange(floor, first) + self._offset
-            if old.shape[0]:
-                self.values[live & (self.values.shape[0] - 1)] = old[live & (old.shape[0] - 1)]
+            self._copy(old, floor + self._offset, first + self._offset)
         rows, done = self.values.shape[0], 0
         while done < count:
             at = (first + done + self._offset) & (rows - 1)
@@ -71,6 +69,15 @@ class OrdinalRing:
                 self.values[at : at + some, column : column + part.shape[1]] = part[done : done + some]
                 column += part.shape[1]
             done += some
+
+    def _copy(self, old: NDArray[np.int64], begin: int, end: int) -> None:
+        """Copy the lines begin…end-1 of a smaller ring, in stretches in which neither of both rings wraps around."""
+        new = self.values
+        while begin < end and old.shape[0]:
+            at, to = begin & (old.shape[0] - 1), begin & (new.shape[0] - 1)
+            some = min(old.shape[0] - at, new.shape[0] - to, end - begin)
+            new[to : to + some] = old[at : at + some]
+            begin += some
 
     def growth(self, span: int) -> int:
         """Return by how many bytes it grows to hold so many ordinals."""

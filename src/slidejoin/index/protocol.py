@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from slidejoin.index.keys import StoredKeys
+from slidejoin.index.part_format import STORED_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,23 +23,12 @@ if TYPE_CHECKING:
     from slidejoin.index.answer import Answer, BatchMatches
     from slidejoin.index.deferred import Channel, NearestProbes, NearestRows, Reduced, ValuesOf
     from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.part_format import PartFormat, SealedPart
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.runtime.threads import Workers
+    from slidejoin.spec.options import Options
 
-__all__ = ["Index", "Occupancy", "Probing", "Request", "SealedPart", "Unfit"]
-
-
-class SealedPart(Protocol):
-    """The keys of some rows in an immutable form, which can be written to a file and memory-mapped."""
-
-    @property
-    def rows(self) -> int:
-        """Ordinals that it spans."""
-        ...
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return it as named arrays, from which `slidejoin.index.factory.mapped` makes it again."""
-        ...
+__all__ = ["Index", "Occupancy", "Probing", "Request", "Unfit"]
 
 
 class Occupancy(NamedTuple):
@@ -142,6 +132,11 @@ class Index(ABC):
     @abstractmethod
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one: rows that have expired already."""
+
+    @classmethod
+    def part_format(cls, options: Options) -> PartFormat:  # noqa: ARG003 - see those with parts of their own
+        """Return how its rows are sealed: here as keys, which are inserted again."""
+        return STORED_KEYS
 
     def attach(self, part: SealedPart, first: int, live: int) -> None:
         """Insert rows that were sealed before, the first with that ordinal.

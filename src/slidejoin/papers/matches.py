@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from slidejoin.index.answer import BatchMatches
-from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, keep_passing, put_pairs
+from slidejoin.index.kernels.found_rows import Pairs, ProbePairs, put_pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +27,12 @@ others are walked to again when pairs are requested, so that memory does not dep
 
 
 class Stored(Protocol):
-    """The further dimensions of rows, see `slidejoin.index.ordinal_ring.OrdinalRing`."""
+    """The further dimensions of rows, see `slidejoin.papers.stored_dims.StoredDims`."""
 
-    values: NDArray[np.int64]
+    def keep_passing(
+        self, probes: Probes, begin: int, end: int, ordinals: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> int:
+        """Drop the rows that are outside the ranges of their probes, and return how many remain."""
 
 
 class Walked(Protocol):
@@ -107,7 +110,5 @@ def _found(
         ordinals = np.empty(2 * ordinals.size, np.int64)
         done, total = structure.walk(probes, begin, end, counts, ordinals)
     if probes.aux_dims.size:
-        total = keep_passing(
-            structure.stored.values, probes.aux_lo, probes.aux_hi, probes.aux_dims, begin, done, ordinals, counts
-        )
+        total = structure.stored.keep_passing(probes, begin, done, ordinals, counts)
     return done, total, ordinals

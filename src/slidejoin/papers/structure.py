@@ -13,11 +13,12 @@ import numpy as np
 
 from slidejoin.index.answer import Answer
 from slidejoin.index.keys import RowKeys
-from slidejoin.index.ordinal_ring import OrdinalRing
 from slidejoin.index.parallel_search import search
 from slidejoin.index.protocol import Index, Probing
 from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 from slidejoin.papers.matches import MatchesByPosition
+from slidejoin.papers.sealed_rows import SealedRows
+from slidejoin.papers.stored_dims import StoredDims
 from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import BatchMatches
     from slidejoin.index.keys import Prepared
+    from slidejoin.index.part_format import SealedPart
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Occupancy, Request
     from slidejoin.runtime.threads import Workers
@@ -72,7 +74,7 @@ class Structure(Index):
         self.options, self.dims, self.rows = options, dims, rows
         self.next = self._floor = first
         self._inexact: frozenset[int] = frozenset()
-        self._stored = OrdinalRing(dims)
+        self._stored = StoredDims(dims)
 
     @property
     def rows_at_first(self) -> int:
@@ -148,6 +150,29 @@ class Structure(Index):
         self.insert_keys(np.ascontiguousarray(keys), ordinals)
         self.next += rows.rows
 
+    def attach(self, part: SealedPart, first: int, live: int) -> None:
+        """Attach rows that were sealed before, see `Index`; their arrays are shared."""
+        if not isinstance(part, SealedRows):
+            super().attach(part, first, live)
+            return
+        if part.aux.shape[1] != self.dims:
+            msg = f"a sealed part has {part.aux.shape[1]} further dimensions, expected {self.dims}"
+            raise ValueError(msg)
+        self._inexact |= part.inexact
+        if self.dims:
+            self._stored.attach(part.aux, first, self._floor)
+        if part.own is not None:
+            self.attach_rows(part.own, first, first + part.rows)
+        self.next = first + part.rows
+
+    def attach_rows(self, own: Any, first: int, end: int) -> None:  # noqa: ANN401 - as its `part_format` seals them
+        """Take sealed rows, from which ordinals are counted from `first` on, which follow all that are here.
+
+        The first row to come has the ordinal `end`.
+        """
+        msg = f"{self.name} has no sealed parts of its own, got {own!r} with the ordinals {first} to {end - 1}"
+        raise TypeError(msg)
+
     def expire(self, ordinal: int) -> None:
         """Expire the rows before that ordinal."""
         if ordinal > self._floor:
@@ -186,7 +211,7 @@ class Structure(Index):
         return MatchesByPosition(self, probes.seeing_from(self.floor))
 
     @property
-    def stored(self) -> OrdinalRing:
+    def stored(self) -> StoredDims:
         """The further dimensions."""
         return self._stored
 
@@ -197,7 +222,7 @@ class Structure(Index):
 
     def growth(self, window: Occupancy, rows: int, keys: NDArray[np.int64] | None) -> int:  # noqa: ARG002 - see Index
         """Return by how many bytes that many more rows make it grow at most."""
-        more = self._stored.growth(self.next + rows - self._floor) if self.dims else 0
+        more = self._stored.growth(self.next + rows - max(self._floor, self._stored.sealed)) if self.dims else 0
         return self.held_growth(rows) + more
 
 

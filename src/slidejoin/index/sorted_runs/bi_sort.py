@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from slidejoin.index.answer import BatchMatches
     from slidejoin.index.deferred import Channel, NearestProbes, NearestRows, Reduced, ValuesOf
     from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.part_format import SealedPart
     from slidejoin.index.probe import ProbeBatch, Probes
-    from slidejoin.index.protocol import Occupancy, Request, SealedPart
+    from slidejoin.index.protocol import Occupancy, Request
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from slidejoin.index.answer import BatchMatches
     from slidejoin.index.keys import Prepared, RowKeys
+    from slidejoin.index.part_format import SealedPart
     from slidejoin.index.probe import ProbeBatch
-    from slidejoin.index.protocol import Occupancy, Request, SealedPart
+    from slidejoin.index.protocol import Occupancy, Request
     from slidejoin.runtime.threads import Workers
 
 __all__ = ["BranchIndex", "SealedBranches", "UnionIndex"]

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.keys import Prepared
-    from slidejoin.index.protocol import Index, SealedPart
+    from slidejoin.index.part_format import SealedPart
+    from slidejoin.index.protocol import Index
     from slidejoin.operator.window.distances import RowDistances
     from slidejoin.plan.branch import Branch
     from slidejoin.plan.composite import Extent

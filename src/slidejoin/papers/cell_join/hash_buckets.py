@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import BatchMatches
-    from slidejoin.index.ordinal_ring import OrdinalRing
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
+    from slidejoin.papers.stored_dims import StoredDims
 
 __all__ = ["HashIndex", "HashedWindow"]
 
@@ -241,6 +241,6 @@ class _WorkerBuckets:
         return self._index.walk_part(self._worker, probes, begin, end, counts, ordinals)
 
     @property
-    def stored(self) -> OrdinalRing:
+    def stored(self) -> StoredDims:
         """The further dimensions."""
         return self._index.stored

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import BatchMatches
-    from slidejoin.index.ordinal_ring import OrdinalRing
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
+    from slidejoin.papers.stored_dims import StoredDims
 
 __all__ = ["NestedLoopIndex", "ScannedWindow", "best_basic_window", "best_unit_blocks", "measured_costs"]
 
@@ -269,7 +269,7 @@ class _Stretch:
         return self._index.walk_rows(self._oldest, self._newest, probes, begin, end, counts, ordinals)
 
     @property
-    def stored(self) -> OrdinalRing:
+    def stored(self) -> StoredDims:
         """The further dimensions."""
         return self._index.stored
 

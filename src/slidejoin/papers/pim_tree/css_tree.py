@@ -8,14 +8,17 @@ Other kernels take `words`, and use `kernels.css_tree`. Rows with equal keys sta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slidejoin.index.part_format import checked
 from slidejoin.papers.pim_tree.kernels.css_tree import LANES, CssNodes, fill_inner, find_places
 from slidejoin.papers.structure import words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 __all__ = ["FAN_OUT", "CssTree", "nodes_of", "room"]
@@ -24,6 +27,8 @@ FAN_OUT = 17
 """Children of an inner node: as many keys less one are two cache lines."""
 
 FILLING = np.iinfo(np.int64).max
+
+LEAST_FAN_OUT, MOST_FAN_OUT = 3, 1 << 12
 
 
 def nodes_of(size: int, fan_out: int) -> list[int]:
@@ -81,7 +86,44 @@ class CssTree:
         """Return a tree of rows: keys (n,) int64, ascending, and values (n,) int64, both of which are copied. O(n)."""
         tree = cls(keys.size, fan_out)
         tree.keys[: keys.size], tree.values[: keys.size] = keys, values
+        # What is behind is written to files, too.
+        tree.keys[keys.size :], tree.values[keys.size :] = FILLING, 0
         tree.fill(0, tree.leaves)
+        return tree
+
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """Return a built tree as named arrays, from which `of_arrays` restores it."""
+        nodes = self.nodes
+        return {
+            "keys": self.keys, "values": self.values, "inner": nodes.inner, "starts": nodes.starts,
+            "of": np.array([self.size, self.fan_out]),
+        }  # fmt: skip
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> CssTree:
+        """Return the tree that `arrays` returned; nothing is copied.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If an array is missing, or of another type or length.
+        """
+        size, fan_out = checked(arrays, "of", (2,)).tolist()
+        if not 0 <= size < 1 << 31 or not LEAST_FAN_OUT <= fan_out <= MOST_FAN_OUT:
+            msg = f"a tree of {size} rows with fan-out {fan_out} is none"
+            raise ValueError(msg)
+        starts, places = checked(arrays, "starts", (-1,)), width(fan_out)
+        if starts.tolist() != np.cumsum([0, *nodes_of(size, fan_out)]).tolist():
+            msg = f"the levels of a tree of {size} rows begin at {starts.tolist()}"
+            raise ValueError(msg)
+        tree = cls.__new__(cls)
+        tree.size, tree.fan_out = size, fan_out
+        tree.keys, tree.values = (
+            checked(arrays, "keys", (size + LANES + 2 * places,)), checked(arrays, "values", (size + LANES,))
+        )  # fmt: skip
+        inner = checked(arrays, "inner", (int(starts[-1]) * places,))
+        tree.nodes = CssNodes(tree.keys, tree.values, size, inner, starts, fan_out)
+        tree.words = words_of(tree.nodes)
         return tree
 
     @property

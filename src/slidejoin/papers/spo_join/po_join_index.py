@@ -33,18 +33,18 @@ from slidejoin.papers.matches import MatchesByPosition
 from slidejoin.papers.pim_tree.css_tree import CssTree
 from slidejoin.papers.pim_tree.kernels.chains import weave_links
 from slidejoin.papers.pim_tree.tasks import run_together
+from slidejoin.papers.sealed_rows import sealed_format
 from slidejoin.papers.spo_join.kernels.permuting import (
     LEAF,
     OUT,
     READING,
-    find_offsets,
     read_first,
     read_second,
     read_values,
 )
-from slidejoin.papers.spo_join.kernels.probing import BoxOffsets, RowOrders, probe_in_turn, probe_singly
 from slidejoin.papers.spo_join.options import POJoin
 from slidejoin.papers.spo_join.part import ProbeBoxes
+from slidejoin.papers.spo_join.permuted_rows import PermutedRows
 from slidejoin.papers.spo_join.two_trees import CssTrees, MutableRows
 from slidejoin.papers.structure import AT_FIRST, Structure
 
@@ -54,12 +54,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.index.answer import BatchMatches
-    from slidejoin.index.ordinal_ring import OrdinalRing
+    from slidejoin.index.part_format import PartFormat
     from slidejoin.index.probe import ProbeBatch, Probes
     from slidejoin.index.protocol import Request
     from slidejoin.papers.spo_join.part import Part
+    from slidejoin.papers.stored_dims import StoredDims
+    from slidejoin.spec.options import Options
 
-__all__ = ["POJoinIndex", "PermutedRows"]
+__all__ = ["POJoinIndex"]
 
 INTERVALS = 10
 """Slide intervals in a window, as in the paper's experiments."""
@@ -160,6 +162,25 @@ class POJoinIndex(Structure):
         """Empty the trees of a merge that is over, for the next rows."""
         merging.frozen.clear()
         self._merging, self._idle = None, merging.frozen
+
+    @classmethod
+    def part_format(cls, options: Options) -> PartFormat:
+        """Return how a segment's rows are sealed: as one immutable structure."""
+        assert isinstance(options, POJoin)  # noqa: S101 - the factory gives its own
+        if options.immutable == "po_join":
+            return sealed_format("po_join", PermutedRows.sealed, PermutedRows.of_arrays)
+        fan_out = options.immutable_fan_out
+        return sealed_format(f"css_trees {fan_out}", partial(CssTrees.sealed, fan_out), CssTrees.of_arrays)
+
+    def attach_rows(self, own: PermutedRows | CssTrees, first: int, end: int) -> None:  # noqa: ARG002 - see Structure
+        """Link a sealed structure behind the others; what the mutable part holds is merged before."""
+        if self._active.rows:
+            self._freeze()
+        self._go_on(None)
+        if isinstance(own, PermutedRows):
+            self.linked.append(own.rebased(first, tuple_by_tuple=self._po.tuple_by_tuple))
+        else:
+            self.linked.append(own.rebased(first, hashed=self._po.immutable == "css_hash_set"))
 
     def leave(self, ordinal: int) -> None:
         """Drop the structures whose rows have all expired."""
@@ -339,7 +360,7 @@ class _BoxWalk:
         return self._index.walk_boxes(self._boxes, begin, end, counts, ordinals)
 
     @property
-    def stored(self) -> OrdinalRing:
+    def stored(self) -> StoredDims:
         """The further dimensions."""
         return self._index.stored
 
@@ -439,125 +460,3 @@ def merged_bytes(rows: int, parts: int, options: POJoin) -> int:
     if options.immutable == "po_join":
         return PermutedRows.bytes_of(rows) + 4 * rows
     return CssTrees.bytes_of(rows, options.immutable_fan_out) + parts * CssTrees.bytes_of(1, options.immutable_fan_out)
-
-
-WORD = 64
-
-
-class PermutedRows:
-    """Rows that no longer change, see `slidejoin.papers.spo_join.part.Part`: a PO-Join structure (section 4.2).
-
-    Rows lie in the order of the first term. The second term's keys are sorted too, and the permutation says for each of
-    their places which place the row has in the first order. A probe sets a bit for each row that passes the second
-    term, and scans those that pass the first, which lie side by side (Algorithm 4).
-
-    Parameters
-    ----------
-    keys, ordinals : (n,) int64
-        Of the first term, ascending, and of each row.
-    keys_2 : (n,) int64
-        Of the second term, ascending; empty where there is none.
-    permutation : (n,) int32
-        The place of each of them in the order of the first; empty where there is no second term.
-    tuple_by_tuple : bool
-        Whether each probe sets its bits again.
-
-    Examples
-    --------
-    >>> keys, ordinals, keys_2 = np.array([1, 2, 5]), np.array([12, 10, 11]), np.array([3, 4, 9])
-    >>> rows = PermutedRows(keys, ordinals, keys_2, permutation=np.array([2, 0, 1], np.int32))
-    >>> rows.rows, rows.oldest, rows.newest
-    (3, 10, 12)
-    """
-
-    def __init__(
-        self,
-        keys: NDArray[np.int64],
-        ordinals: NDArray[np.int64],
-        keys_2: NDArray[np.int64],
-        permutation: NDArray[np.int32],
-        *,
-        tuple_by_tuple: bool = False,
-    ) -> None:
-        self.keys, self.ordinals, self.keys_2, self.permutation = keys, ordinals, keys_2, permutation
-        self.rows, self._singly = keys.size, tuple_by_tuple
-        self.oldest, self.newest = int(ordinals.min()), int(ordinals.max())
-        self._orders = RowOrders(permutation, ordinals, self.oldest, self.newest)
-
-    @staticmethod
-    def bytes_of(rows: int) -> int:
-        """Return the bytes of a structure of so many rows."""
-        return 28 * rows
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(one.nbytes for one in (self.keys, self.ordinals, self.keys_2, self.permutation))
-
-    def _offsets(self, boxes: ProbeBoxes, begin: int, end: int) -> BoxOffsets:
-        """Return where the ranges of probes begin…end-1 begin and end in both orders."""
-        return BoxOffsets(
-            self._places(boxes, self.keys, boxes.lo, begin, end, behind=False),
-            self._places(boxes, self.keys, boxes.hi, begin, end, behind=True),
-            self._places(boxes, self.keys_2, boxes.lo_2, begin, end, behind=False),
-            self._places(boxes, self.keys_2, boxes.hi_2, begin, end, behind=True),
-            boxes.seen_from[begin:end],
-            boxes.seen_to[begin:end],
-        )
-
-    def _places(
-        self, boxes: ProbeBoxes, keys: NDArray[np.int64], ends: NDArray[np.int64], begin: int, end: int, *, behind: bool
-    ) -> NDArray[np.int64]:
-        """Return the offsets of ends (k, n) int64 among the keys, (k, m) int64 for probes begin…end-1."""
-        places = np.empty((ends.shape[0], end - begin), np.int64)
-        for row, to in zip(ends, places, strict=True):
-            find_offsets(keys, self.rows, row[begin:end], boxes.order(row, begin, end), behind, to)
-        return places
-
-    def _bits(self, boxes: ProbeBoxes) -> NDArray[np.uint64]:
-        """Return a bit for each row: not set, but if there is no second term, which would set it."""
-        return np.full(self.rows // WORD + 1, 0 if boxes.lo_2.shape[0] else -1, np.int64).view(np.uint64)
-
-    def _one_by_one(
-        self, boxes: ProbeBoxes, begin: int, end: int, matches: WalkMatches, *, write: bool
-    ) -> tuple[int, int]:
-        done = matches.done
-        probe_singly(self._orders, self._offsets(boxes, begin, end), write, self._bits(boxes), matches)
-        return begin + int(done[0]), int(done[1])
-
-    def count(self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64]) -> None:
-        """Count the rows of each probe, see `Part`."""
-        if self._singly:
-            self._one_by_one(boxes, begin, end, _part_of(counts, counts, begin, end), write=False)
-        else:
-            self._count_in_turn(boxes, begin, end, counts)
-
-    def _count_in_turn(
-        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64]
-    ) -> tuple[BoxOffsets, NDArray[np.int32]]:
-        """Count the rows of each probe; return where their ranges are, and the order in which they were answered."""
-        offsets, order, none = self._offsets(boxes, begin, end), boxes.turns(begin, end), counts[:0]
-        probe_in_turn(self._orders, offsets, order, end - begin, self._bits(boxes), none, counts[begin:end], none)
-        return offsets, order
-
-    def walk(
-        self, boxes: ProbeBoxes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """Count the rows of all probes, and write those for which there is room, see `Part`."""
-        if begin == end:
-            return begin, 0
-        if self._singly:
-            return self._one_by_one(boxes, begin, end, _part_of(counts, ordinals, begin, end), write=True)
-        offsets, order = self._count_in_turn(boxes, begin, end, counts)
-        own = counts[begin:end]
-        ends = np.cumsum(own)
-        done = int(np.searchsorted(ends, ordinals.size, "right"))
-        total = int(ends[done - 1]) if done else 0
-        if total:
-            probe_in_turn(self._orders, offsets, order, done, self._bits(boxes), ends - own, own, ordinals)
-        return begin + done, total
-
-
-def _part_of(counts: NDArray[np.int64], ordinals: NDArray[np.int64], begin: int, end: int) -> WalkMatches:
-    """Return where the matches of probes begin…end-1 are written; these are numbered from 0 on."""
-    return WalkMatches(counts[begin:end], ordinals, np.zeros(2, np.int64))

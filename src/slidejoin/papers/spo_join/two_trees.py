@@ -7,10 +7,12 @@ which are evaluated likewise (section 6.1).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slidejoin.index.part_format import checked
+from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.papers.kernels.walking import WalkMatches
 from slidejoin.papers.pim_tree.bplus_tree import MutableTree
 from slidejoin.papers.pim_tree.css_tree import CssTree
@@ -19,6 +21,8 @@ from slidejoin.papers.spo_join.kernels.sets import TreeRanges, intersect_bit_set
 from slidejoin.papers.structure import AT_FIRST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from slidejoin.papers.spo_join.part import Part, ProbeBoxes
@@ -42,6 +46,9 @@ class TwoTrees(ABC):
     hashed : bool
         Whether rows are collected in hash sets, instead of bit sets.
     """
+
+    base = 0
+    """Added to the ordinals: those of sealed rows count from 0."""
 
     def __init__(self, *, hashed: bool) -> None:
         self._hashed = hashed
@@ -67,7 +74,7 @@ class TwoTrees(ABC):
     @property
     def newest(self) -> int:
         """Ordinal of the newest row."""
-        return int(self.ordinals[-1])
+        return self.base + int(self.ordinals[-1])
 
     def _tree(self, term: int, lo: NDArray[np.int64], hi: NDArray[np.int64]) -> TreeRanges:
         """Return the leaves of a term's tree and where ranges are in them."""
@@ -104,16 +111,21 @@ class TwoTrees(ABC):
             last = min(first + TOGETHER, end)
             part = slice(first, last)
             matches = WalkMatches(counts[part], answer[total:], done)
+            seen_from, seen_to = boxes.seen_from[part], boxes.seen_to[part]
+            if self.base:
+                seen_from, seen_to = seen_from - self.base, seen_to - self.base
             given = (
                 self._tree(0, boxes.lo[:, part], boxes.hi[:, part]),
                 self._tree(1, boxes.lo_2[:, part], boxes.hi_2[:, part]),
-                ordinals, boxes.seen_from[part], boxes.seen_to[part], write,
+                ordinals, seen_from, seen_to, write,
             )  # fmt: skip
             if self._hashed:
                 table = np.zeros(1 << power, np.int64)
                 intersect_hash_sets(*given, HALF - power, table, matches)
             else:
                 intersect_bit_sets(*given, *sets, matches)
+            if self.base and write:
+                answer[total : total + int(done[1])] += self.base
             total += int(done[1])
             if done[0] < last - first:
                 return first + int(done[0]), total
@@ -225,16 +237,49 @@ class CssTrees(TwoTrees):
         By number.
     hashed : bool
         As of `TwoTrees`.
+    base : int
+        Added to the ordinals.
     """
 
-    def __init__(self, trees: list[CssTree], ordinals: NDArray[np.int64], *, hashed: bool) -> None:
+    def __init__(self, trees: list[CssTree], ordinals: NDArray[np.int64], *, hashed: bool, base: int = 0) -> None:
         super().__init__(hashed=hashed)
-        self.trees, self._ordinals = trees, ordinals
+        self.trees, self._ordinals, self.base = trees, ordinals, base
         self._size, self._following = np.array([ordinals.size], np.int32), np.array([-1], np.int32)
+
+    @staticmethod
+    def sealed(fan_out: int, keys: NDArray[np.int64], ordinals: NDArray[np.int64], aux: NDArray[np.int64]) -> CssTrees:
+        """Return the trees of rows in arrival order, see `slidejoin.papers.sealed_rows.sealed_format`. O(n)."""
+        columns = [keys, np.ascontiguousarray(aux[:, 0])] if aux.shape[1] else [keys]
+        trees = []
+        for column in columns:
+            order = sorted_order(column)
+            trees.append(CssTree.built(column[order], order.astype(np.int64), fan_out))
+        return CssTrees(trees, ordinals, hashed=False)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return sealed rows as named arrays, from which `of_arrays` restores them."""
+        named = {f"{at}.{name}": array for at, tree in enumerate(self.trees) for name, array in tree.arrays().items()}
+        return {"ordinals": self._ordinals, **named}
+
+    @staticmethod
+    def of_arrays(arrays: Mapping[str, NDArray[Any]]) -> CssTrees:
+        """Return the trees that `arrays` returned; nothing is copied."""
+        ordinals, trees = checked(arrays, "ordinals", (-1,)), []
+        for at in range(2 if arrays["aux"].shape[1] else 1):
+            own = {name[2:]: array for name, array in arrays.items() if name.startswith(f"{at}.")}
+            trees.append(CssTree.of_arrays(own))
+        if any(tree.size != ordinals.size for tree in trees):
+            msg = f"the trees of {ordinals.size} rows have {[tree.size for tree in trees]}"
+            raise ValueError(msg)
+        return CssTrees(trees, ordinals, hashed=False)
+
+    def rebased(self, base: int, *, hashed: bool) -> CssTrees:
+        """Return sealed rows with the first ordinal; arrays are shared."""
+        return CssTrees(self.trees, self._ordinals, hashed=hashed, base=base)
 
     @property
     def ordinals(self) -> NDArray[np.int64]:
-        """Ordinals (n,) int64 by number."""
+        """Ordinals (n,) int64 by number, less the base."""
         return self._ordinals
 
     def leaves(self, term: int) -> Leaves:

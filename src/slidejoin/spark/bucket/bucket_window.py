@@ -108,7 +108,7 @@ class BucketWindow:
 
     def _segment(self, stream: Side, entry: Entry) -> Segment:
         now, schema = perf_counter(), stored_schema(self.plan, stream)
-        segment = self.cache.read(entry, schema)
+        segment = self.cache.read(entry, schema, self._sealing.parts_of(self.plan))
         now = self.figures.since("cache", now)
         if segment is None:
             payload = self.state.read(entry, stream, schema)

@@ -244,7 +244,9 @@ def _loaded(window: BucketWindow, figures: Figures) -> tuple[JoinOperator, dict[
     now = perf_counter()
     operator = _operator(plan, window.chosen)
     for stream, its in segments.items():
-        load_segments(operator, stream, its)
+        again = load_segments(operator, stream, its)
+        figures.inserted_again(again.rows, again.seconds)
+        now += again.seconds
     figures.since("load", now)
     return operator, segments, {stream: operator.windows[stream].rows_seen for stream in segments}
 

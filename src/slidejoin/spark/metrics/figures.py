@@ -50,6 +50,8 @@ class Figures:
         The state after the micro-batch: rows, and bytes without sorted keys.
     segments, rebuilt : int
         Segments of the state, and those of the window that were sorted again because of cache misses.
+    reinserted : int
+        Rows of segments that were inserted into the index again, as it has no sealed parts.
     index : str or None
         The index that the segments are sorted for, and its terms, in words; None if nothing was looked for in them.
     watermark : int or None
@@ -74,6 +76,7 @@ class Figures:
     window_bytes: int = 0
     segments: int = 0
     rebuilt: int = 0
+    reinserted: int = 0
     index: str | None = None
     watermark: int | None = None
     event_time_left: int | None = None
@@ -86,6 +89,12 @@ class Figures:
         now = perf_counter()
         self.seconds[step] = self.seconds.get(step, 0.0) + now - start
         return now
+
+    def inserted_again(self, rows: int, seconds: float) -> None:
+        """Add rows of segments that were inserted into the index again, and what that took."""
+        if rows:
+            self.reinserted += rows
+            self.seconds["reinsert"] = self.seconds.get("reinsert", 0.0) + seconds
 
     def came(self, rows: dict[Side, pa.Table], scope: Scope | None = None, watermark_ms: int | None = None) -> None:
         """Count the rows that arrived; in a time window, note how far they have come."""

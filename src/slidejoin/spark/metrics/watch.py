@@ -123,7 +123,7 @@ def _shown(microseconds: int | None) -> str | None:
 
 SUMS = (
     "rows_left", "rows_right", "late_rows", "null_time_rows", "pairs", "unmatched", "window_left", "window_right",
-    "window_bytes", "segments", "rebuilt",
+    "window_bytes", "segments", "rebuilt", "reinserted",
 )  # fmt: skip
 
 
@@ -163,6 +163,9 @@ class JoinProgress(Counters):
     rebuilt : int
         Segments of the window that were sorted again: the node's cache did not have them intact, or the bucket has
         chosen another index.
+    reinserted : int
+        Rows of the window that were inserted into an index again, in each role, as the one that ``algorithm=`` names
+        has no sealed parts; 0 where all are mapped.
     indexes : dict of str to int
         Which index of which terms the buckets look for rows in, in words, and how many of them; each bucket chooses
         by itself. Buckets that had nothing to look for are left out, and joins of many streams.
@@ -178,7 +181,7 @@ class JoinProgress(Counters):
         Rows that arrived in the largest bucket, and rows that it keeps, as multiples of the mean; 1 if there are none.
     seconds : dict of str to float
         Time of all buckets together by step, in part spent at the same time: ``receive`` (waiting for blocks and
-        opening them), ``state`` (manifest, expiry), ``cache`` (opening segments), ``rebuild``, ``load``,
+        opening them), ``state`` (manifest, expiry), ``cache`` (opening segments), ``rebuild``, ``load``, ``reinsert``,
         ``choose`` (whether another index would be faster), the join's own
         steps as in `slidejoin.Stats`, ``departing`` (which left rows are to be answered), ``frames`` (result rows made
         ready), ``send`` (Spark takes them), ``keep`` (new segments into state and cache).
@@ -205,6 +208,7 @@ class JoinProgress(Counters):
     window_bytes: int
     segments: int
     rebuilt: int
+    reinserted: int
     indexes: dict[str, int]
     watermark: str | None
     held_by: str | None

@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.index.part_format import PartFormat
     from slidejoin.spark.state.segments import Entry
 
 __all__ = ["SegmentCache", "folder_of"]
 
 log = logging.getLogger(__name__)
 
-MAGIC = b"SLJCACH6"
+MAGIC = b"SLJCACH7"
 ALIGN = 64
 HEAD = np.dtype([("magic", "S8"), ("total", "<u8"), ("index", "<u8"), ("digest", "u1", 32)])
 """Before the index: the whole length, the index's length, and a digest of all that follows, keyed by the state."""
@@ -76,8 +77,11 @@ class SegmentCache:
         self.root = own_folder(Path(root))
         self.folder = self.root / "segments" / folder_of(origin)
 
-    def read(self, entry: Entry, schema: pa.Schema) -> Segment | None:
-        """Return a segment, or None if there is no whole file of it."""
+    def read(self, entry: Entry, schema: pa.Schema, parts_of: PartFormat | None = None) -> Segment | None:
+        """Return a segment, or None if there is no whole file of it.
+
+        Its keys are mapped if they are sealed in that format; otherwise it has none, and `align` seals them again.
+        """
         path = self._path(entry.id)
         if not self._trusted():
             return None
@@ -87,7 +91,9 @@ class SegmentCache:
             if not _is_whole(path, data, self._key):
                 log.warning("the cache file %s is damaged; it is built again from the state", path)
                 return None
-            owner, payload, arrays, chosen = _laid_out(data, schema)
+            owner, payload, arrays, chosen, sealed_as = _laid_out(data, schema)
+            known = parts_of if parts_of is not None and parts_of.name == sealed_as else None
+            segment = Segment.from_arrays(entry, payload, arrays, chosen, known)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -96,7 +102,7 @@ class SegmentCache:
         if owner != entry.id or payload.num_rows != entry.rows:
             log.warning("the cache file %s holds other rows; it is built again from the state", path)
             return None
-        return Segment.from_arrays(entry, payload, arrays, chosen)
+        return segment
 
     def write(self, segment: Segment) -> None:
         """Write a segment to a file, atomically."""
@@ -193,7 +199,7 @@ def _pieces(segment: Segment, key: bytes) -> list[Any]:
         whole = np.ascontiguousarray(array)
         add(name, whole.reshape(-1).view(np.uint8), dtype=whole.dtype.str, shape=list(whole.shape))
     terms = None if segment.chosen is None else segment.chosen.to_json()
-    text = json.dumps({"id": segment.entry.id, "terms": terms, "parts": index}).encode()
+    text = json.dumps({"id": segment.entry.id, "terms": terms, "format": segment.format, "parts": index}).encode()
     text += b" " * (-(HEAD.itemsize + len(text)) % ALIGN)
     tag = hmac.new(key, text, "sha256")
     for part in parts:
@@ -219,7 +225,9 @@ def _is_whole(path: Path, data: pa.Buffer, key: bytes) -> bool:
     return True
 
 
-def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[str, NDArray[Any]], IndexTerms | None]:
+def _laid_out(
+    data: pa.Buffer, schema: pa.Schema
+) -> tuple[str, pa.Table, dict[str, NDArray[Any]], IndexTerms | None, str]:
     size = int(from_buffer(data, HEAD, 1)[0]["index"])
     index = json.loads(memoryview(data)[HEAD.itemsize : HEAD.itemsize + size].tobytes())
     start = HEAD.itemsize + size
@@ -234,4 +242,4 @@ def _laid_out(data: pa.Buffer, schema: pa.Schema) -> tuple[str, pa.Table, dict[s
     if payload is None:
         raise KeyError("payload")
     chosen = StoredValue(index["terms"], "the index of a segment").or_none(IndexTerms.from_stored)
-    return index["id"], payload, arrays, chosen
+    return index["id"], payload, arrays, chosen, index["format"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import StateError
-from slidejoin.index.factory import mapped, sealed
+from slidejoin.index.factory import part_format, rows_inserted_again
 from slidejoin.operator.window.distances import Distances, distances_from, distances_to
 from slidejoin.operator.window.side import term_keys
 from slidejoin.plan.window_term import OrdinalScope, TimeScope, saturating_add
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.index.protocol import SealedPart
+    from slidejoin.index.part_format import PartFormat, SealedPart
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.plan.index_terms import IndexTerms
     from slidejoin.plan.key_layout import KeyLayout
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entry",
+    "InsertedAgain",
     "Sealing",
     "Segment",
     "align",
@@ -163,6 +165,8 @@ class Segment:
         How far keys are apart that may close ranges, see `slidejoin.operator.window.distances.distances_to`.
     chosen : IndexTerms or None
         The index that these keys are sealed for; None if there are none.
+    format : str
+        The name of the format of the parts, see `slidejoin.index.part_format.PartFormat`.
     matched : dict from side to (n,) bool
         In the roles that a join has to know it of, which rows have matched; not in the cache.
     """
@@ -173,6 +177,7 @@ class Segment:
     layouts: dict[Side, NDArray[np.int64]]
     distances: dict[Side, NDArray[np.float64]] = field(default_factory=dict)
     chosen: IndexTerms | None = None
+    format: str = ""
     matched: dict[Side, NDArray[np.bool_]] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -183,9 +188,21 @@ class Segment:
 
     @staticmethod
     def from_arrays(
-        entry: Entry, payload: pa.Table, arrays: dict[str, NDArray[Any]], chosen: IndexTerms | None
+        entry: Entry,
+        payload: pa.Table,
+        arrays: dict[str, NDArray[Any]],
+        chosen: IndexTerms | None,
+        parts_of: PartFormat | None,
     ) -> Segment:
-        """Restore a segment from the cache; nothing is copied."""
+        """Restore a segment from the cache; nothing is copied.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If arrays are missing, or others than those of that format.
+        """
+        if parts_of is None:
+            return Segment(entry, payload, {}, {})
         by_role: dict[str, dict[str, NDArray[Any]]] = {}
         for full, array in arrays.items():
             role, _, name = full.partition(".")
@@ -193,8 +210,8 @@ class Segment:
         roles = [role for role in SIDES if role in by_role]
         layouts = {role: by_role[role].pop(LAYOUT) for role in roles}
         distances = {role: by_role[role].pop(DISTANCES) for role in roles}
-        parts = {role: mapped(entry.rows, by_role[role]) for role in roles}
-        return Segment(entry, payload, parts, layouts, distances, chosen)
+        parts = {role: parts_of.mapped(entry.rows, by_role[role]) for role in roles}
+        return Segment(entry, payload, parts, layouts, distances, chosen, parts_of.name)
 
 
 class Sealing(NamedTuple):
@@ -213,6 +230,10 @@ class Sealing(NamedTuple):
     chosen: IndexTerms
     closing: tuple[tuple[int, int], ...] = ()
     layouts: Mapping[Side, KeyLayout] = MappingProxyType({})
+
+    def parts_of(self, plan: Plan) -> PartFormat:
+        """Return the format of the parts."""
+        return part_format(plan.sealed_as(self.chosen), plan.config.options)
 
 
 def streams_of(plan: Plan) -> tuple[Side, ...]:
@@ -313,14 +334,15 @@ def build_segment(plan: Plan, stream: Side, payload: pa.Table, entry: Entry, sea
     They are laid out as `sealing` says, where it has room for them.
     """
     chosen, parts, numbers, distances = sealing.chosen, {}, {}, {}
+    parts_of = sealing.parts_of(plan)
     for role in indexed_roles(plan, stream):
         keys = term_keys(plan, role, payload)
         layout = sealing.layouts.get(role)
         if layout is None or not layout.fits(keys):
             layout = plan.key_layout(role, chosen, plan.key_extents([keys], chosen))
-        parts[role], numbers[role] = sealed(layout.rows(keys), plan.sealed_as(chosen)), layout.numbers()
+        parts[role], numbers[role] = parts_of.seal(layout.rows(keys)), layout.numbers()
         distances[role] = distances_to(Distances(plan.terms, role, sealing.closing).of(keys[0]))
-    return Segment(entry, payload, parts, numbers, distances, chosen)
+    return Segment(entry, payload, parts, numbers, distances, chosen, parts_of.name)
 
 
 def align(plan: Plan, stream: Side, segments: list[Segment], sealing: Sealing) -> list[Segment]:
@@ -351,21 +373,37 @@ def align(plan: Plan, stream: Side, segments: list[Segment], sealing: Sealing) -
     return changed
 
 
-def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segment]) -> None:
-    """Make segments of one layout the oldest part of an operator's windows, in their order."""
+class InsertedAgain(NamedTuple):
+    """How many rows of segments had to be inserted into an index again, and how many seconds that took."""
+
+    rows: int
+    seconds: float
+
+
+def load_segments(operator: JoinOperator, stream: Side, segments: Sequence[Segment]) -> InsertedAgain:
+    """Make segments of one layout the oldest part of an operator's windows, in their order.
+
+    Sealed parts are attached as they are. Where an index has none of its own, the rows are inserted again.
+    """
     plan = operator.plan
     schema = plan.kept_schema(stream)
     if segments:
         for role in indexed_roles(plan, stream):
             window = operator.windows[role]
             window.begin(plan.key_layout_of(role, window.chosen, segments[0].layouts[role]))
-    first = 0
+    first = again = 0
+    seconds = 0.0
     for segment in segments:
         rows = _completed(plan, stream, segment.payload, schema, first)
         first += rows.num_rows
         for role in roles_of(plan, stream):
             distances = distances_from(segment.distances[role]) if role in segment.distances else ()
-            operator.windows[role].attach(rows, segment.parts.get(role), distances, segment.entry.time_max)
+            part, start = segment.parts.get(role), perf_counter()
+            operator.windows[role].attach(rows, part, distances, segment.entry.time_max)
+            inserted = 0 if part is None else rows_inserted_again(part)
+            if inserted:
+                again, seconds = again + inserted, seconds + perf_counter() - start
+    return InsertedAgain(again, seconds)
 
 
 def sealing_of(operator: JoinOperator, stream: Side) -> Sealing:
