@@ -79,8 +79,12 @@ scoreboard: $(READY) ## the tables of must and goal, embedded and on Spark: an h
 	$(BIN)/python -m benchmarks.scoreboard --topologies
 	@$(JAVA) && $(BIN)/python -m benchmarks.scoreboard --spark
 
-papers: $(READY) ## the experiments of the papers, as ratios: five minutes
-	$(BIN)/python -m benchmarks.papers
+papers: $(READY) ## the papers' experiments, as ratios: five minutes (PAPER=spo or pan: on Spark; FULL=1; JSON=1)
+ifdef PAPER
+	@$(JAVA) && $(BIN)/python -m benchmarks.papers.on_spark --paper $(PAPER) $(if $(FULL),--full) $(if $(JSON),--json)
+else
+	$(BIN)/python -m benchmarks.papers $(if $(JSON),--json)
+endif
 
 wheel-test: $(READY) ## build the wheel, install it alone, join two batches with it
 	scripts/wheel_test.sh

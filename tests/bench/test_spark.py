@@ -94,6 +94,9 @@ def test_a_query_may_read_the_last_of_the_files_too(tmp_path: Path):
         paths = sorted(rest.folder(side).iterdir(), key=lambda path: path.stat().st_mtime)
         assert [parquet.read_metadata(path).num_rows for path in paths] == [20, 10, 5]
     assert len(list(files.folder("left").iterdir())) == 3
+    assert (files.written, rest.written) == (60, 65)
+    middle = files.linked(tmp_path / "middle", 1, 2)
+    assert (middle.rows, middle.written) == ([40], 50)
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,15 @@ class InputFiles:
         self._next += count
         self.rows.append(sum(table.num_rows for table in tables))
 
-    def linked(self, root: Path, first: int) -> InputFiles:
-        """Return the micro-batches from `first` on as the input of another query, by links to the same files."""
-        rest = InputFiles(root, self.tables, self.rows[first:], self.begin + first, self._next)
+    @property
+    def written(self) -> int:
+        """The number of the next row of each side."""
+        return self._next
+
+    def linked(self, root: Path, first: int, last: int | None = None) -> InputFiles:
+        """Return the micro-batches from `first` on, and before `last`, as the input of another query, by links."""
+        behind = 0 if last is None else sum(self.rows[last:]) // len(self.sides())
+        rest = InputFiles(root, self.tables, self.rows[first:last], self.begin + first, self._next - behind)
         for side in self.sides():
             rest.folder(side).mkdir(parents=True)
             for number in range(len(rest.rows)):
@@ -163,11 +169,11 @@ class InputFiles:
         """Return the folder of that side's files."""
         return self.root / side
 
-    def frames(self, spark: SparkSession) -> list[DataFrame]:
-        """Return the sides as streaming DataFrames, one file a micro-batch."""
+    def frames(self, spark: SparkSession, at_once: int = 1) -> list[DataFrame]:
+        """Return the sides as streaming DataFrames, with so many files a micro-batch at most."""
         return [
             spark.readStream.schema(_spark_schema(table.schema))
-            .option("maxFilesPerTrigger", 1)
+            .option("maxFilesPerTrigger", at_once)
             .parquet(str(self.folder(side)))
             for side, table in zip(SIDES, self.tables(0, 0), strict=False)
         ]
