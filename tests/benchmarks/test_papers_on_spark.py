@@ -79,6 +79,13 @@ def test_ratios_are_those_of_the_paper() -> None:
     assert found["15a", point, "CSS-trees, bit sets", "merge"].reported == pytest.approx(1 / 1.2)
 
 
+def test_some_points_may_be_chosen() -> None:
+    report = run(paper="spo", full=True, only=("7", "12"), match="slide 100,000", measure=canned)
+    assert {one.point for one in report.results} == {
+        "Q2, slide 100,000, window 1,000,000", "match rate, slide 100,000, window 500,000"
+    }  # fmt: skip
+
+
 def test_more_workers_are_multiples_of_one_and_the_model_is_marked() -> None:
     report = run(paper="spo", full=True, only=("13a", "13b"), measure=canned)
     measured = [one for one in report.results if not one.model]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.bench.report import Report, millions
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READINGS", "Figure", "PaperOnSparkReport", "Result", "results_of"]
 
-INDEX_STEPS = ("insert", "rebuild", "load", "keep")
+INDEX_STEPS = ("insert", "reinsert", "rebuild", "load", "keep")
 """Steps of a bucket that make its index and its segments."""
 
 PERCENT = 100.0
@@ -82,6 +82,14 @@ class Figure:
     growth: bool = False
     workers: tuple[Point, ...] = ()
     because: str = ""
+
+    def matching(self, text: str) -> Figure:
+        """Return the figure with those of its points whose labels have a text in them."""
+        return replace(
+            self,
+            points=tuple(one for one in self.points if text in one.label),
+            workers=self.workers if not text else (),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ STRUCTURES = (BI_SORT, RAP, WIB)
 BUCKETS = 4
 
 
-def pan_figures(*, full: bool, scale: int) -> tuple[Figure, ...]:
+def pan_figures(*, full: bool, scale: int, executors: tuple[int, ...]) -> tuple[Figure, ...]:
     """Return the parts of figure 15; short runs have windows of a `scale`-th of 2^20 rows, and fewer points."""
     window = 1 << 22 if full else max((1 << 20) // scale, 64)
     batch = 1 << 17 if full else window // 4
@@ -58,12 +58,12 @@ def pan_figures(*, full: bool, scale: int) -> tuple[Figure, ...]:
         ]
         for matches in ((1, 64) if full else (1,))
     }
-    executors = [
+    clusters = [
         point(
             f"S = 1, {count} executor{'s' if count > 1 else ''}", "band", 1,
             {BI_SORT: Join(algorithm=BI_SORT, buckets=2)}, executors=count,
         )
-        for count in (1, 2)
+        for count in executors
     ]  # fmt: skip
     small = 1 << 18 if full else window // 4
     nested = {"window": small, "push": small // 4}
@@ -102,7 +102,7 @@ def pan_figures(*, full: bool, scale: int) -> tuple[Figure, ...]:
             shows="throughput of a band with more workers, W = 2^30, S = 1 and 64",
             says="about 10 M tuples/s with BI-Sort; the others 1 to 10 times slower at S = 1, 10 to 100 times at 64; "
             "more workers are not always faster",
-            points=(*(one for every in workers.values() for one in every), *executors),
+            points=(*(one for every in workers.values() for one in every), *clusters),
             because="buckets share two processors; executors beyond two are the model's",
             workers=tuple(replace(one, joins={BI_SORT: one.joins[BI_SORT]}) for one in workers[1]),
         ),

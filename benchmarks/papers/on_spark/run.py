@@ -33,11 +33,16 @@ SCALE = 20
 """Of a short run."""
 
 
+EXECUTORS = (1, 2)
+"""Of a cluster, as far as there are processors for them."""
+
+
 def run(
     *,
     paper: str = "spo",
     full: bool = False,
     only: tuple[str, ...] | None = None,
+    match: str = "",
     threads: int | None = None,
     scale: int = SCALE,
     seed: int = 1,
@@ -53,6 +58,8 @@ def run(
         The paper's windows, or the largest that a machine allows: hours. Otherwise small ones, five minutes.
     only : tuple of str, optional
         Numbers of figures; all by default.
+    match : str
+        Only points whose names have this in them, such as ``slide 100,000``.
     threads : int, optional
         Tasks at once; by default as many as there are cores.
     scale : int
@@ -71,18 +78,19 @@ def run(
     """
     choice("paper", paper, PAPERS)
     at_least("scale", scale, 1)
-    figures = {"spo": spo_figures, "pan": pan_figures}[paper](full=full, scale=scale)
+    executors = tuple(count for count in EXECUTORS if measure or count <= cores())
+    figures = {"spo": spo_figures, "pan": pan_figures}[paper](full=full, scale=scale, executors=executors)
     for number in only or ():
         choice("only", number, [one.number for one in figures])
-    figures = tuple(one for one in figures if only is None or one.number in only)
+    figures = tuple(one.matching(match) for one in figures if only is None or one.number in only)
     points = {point.label: point for figure in figures for point in (*figure.workers, *figure.points)}
     tasks = cores() if threads is None else threads
     start = time.perf_counter()
     measured: dict[str, dict[str, Measured]] = {}
-    for executors in dict.fromkeys(point.executors for point in points.values()):
+    for machine in dict.fromkeys(point.executors for point in points.values()):
         with ExitStack() as running:
-            chosen = measure or running.enter_context(_spark(executors, tasks, seed)).measure
-            measured |= {label: chosen(one) for label, one in points.items() if one.executors == executors}
+            chosen = measure or running.enter_context(_spark(machine, tasks, seed)).measure
+            measured |= {label: chosen(one) for label, one in points.items() if one.executors == machine}
     results = [
         result for figure in figures for result in (*results_of(figure, measured), *_model(figure, measured, tasks))
     ]

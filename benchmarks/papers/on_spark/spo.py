@@ -66,7 +66,7 @@ PERCENTS = (50, 75, 95)
 LATENCIES = tuple(f"p{percent}" for percent in PERCENTS)
 
 
-def spo_figures(*, full: bool, scale: int) -> tuple[Figure, ...]:
+def spo_figures(*, full: bool, scale: int, executors: tuple[int, ...]) -> tuple[Figure, ...]:
     """Return the figures.
 
     Parameters
@@ -75,9 +75,13 @@ def spo_figures(*, full: bool, scale: int) -> tuple[Figure, ...]:
         All windows of the paper at their sizes; otherwise one or two of a figure, a `scale`-th of the size.
     scale : int
         Of short runs.
+    executors : tuple of int
+        Of clusters.
     """
     share = 1 if full else scale
-    batches = 5 if full else 2
+    # The slowest joins take minutes for a tenth of the largest slide interval.
+    part = 10 if full else 1
+    batches = 3 if full else 2
     live = Live(rate=2_000, seconds=30.0 if full else 3.0)
 
     def po_join(slide: int, **options: Any) -> POJoin:
@@ -91,7 +95,7 @@ def spo_figures(*, full: bool, scale: int) -> tuple[Figure, ...]:
         label = f"{query}, slide {slide // share:,}, window {intervals * slide // share:,}{more.pop('note', '')}"
         return Point(
             label=label, source=of_query(QUERIES[query]), window=max(intervals * slide // share, 2),
-            push=max(slide // share, 2), joins=given, **{"batches": batches} | more,
+            push=max(slide // share // part, 2), joins=given, **{"batches": batches} | more,
         )  # fmt: skip
 
     taxi = {
@@ -135,7 +139,7 @@ def spo_figures(*, full: bool, scale: int) -> tuple[Figure, ...]:
         for slide, (_, parts, _) in MATCHING.items()
         if full or slide in {25_000, 100_000}
     }  # fmt: skip
-    growing = _growing(point, po_join, full=full)
+    growing = _growing(point, po_join, executors, full=full)
     correct = point(
         "Q2", 25_000, note=", live", given={
             f"{rate:,} rows/s, {buckets} buckets": Join(
@@ -269,19 +273,19 @@ def _latencies_of_power(points: dict[int, Point], divided: dict[int, Point]) -> 
     )
 
 
-def _growing(point: Any, po_join: Any, *, full: bool) -> tuple[Figure, ...]:  # noqa: ANN401 - the functions above
+def _growing(point: Any, po_join: Any, executors: tuple[int, ...], *, full: bool) -> tuple[Figure, ...]:  # noqa: ANN401 - the functions above
     """Return figures 13 (a) and (b)."""
     slide = 25_000
     counts = (1, 2, 5, 10, 20) if full else (1, 2, 5)
     elements = point(
         "Q2", slide, note=", buckets", given={f"{n} buckets": Join(algorithm=po_join(slide), buckets=n) for n in counts}
     )
-    executors = tuple(
+    clusters = tuple(
         point(
             "Q2", slide, note=f", {n} executor{'s' if n > 1 else ''}", executors=n,
             given={f"{n} executor{'s' if n > 1 else ''}": Join(algorithm=po_join(slide), buckets=2)},
         )
-        for n in (1, 2)
+        for n in executors
     )  # fmt: skip
     return (
         Figure(
@@ -289,7 +293,7 @@ def _growing(point: Any, po_join: Any, *, full: bool) -> tuple[Figure, ...]:  # 
             shows="more machines; here executors of a standalone cluster, each pinned to a processor",
             says="the longest wait at the first processing element 325 ms on one node, 203 ms on nine; at the fifth "
             "191 and 21 ms",
-            points=executors,
+            points=clusters,
             growth=True,
             workers=(elements,),
             because="there are two processors: throughput of one and two executors is measured, more are the model's",
