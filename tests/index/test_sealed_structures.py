@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slidejoin.index.part_format import PartFormat, SealedPart
     from slidejoin.options import Options
 
-SEALING = ("po_join",)
+SEALING = ("po_join", "rap_table", "wib_tree", "im_tree", "pim_tree", "chained_css_tree")
 OPTIONS = [options for name in SEALING for options in SMALL[name]]
 
 

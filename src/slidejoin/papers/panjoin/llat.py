@@ -7,12 +7,23 @@ neither of its structures uses (III-G.1), is left out, and with it the pointers 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
+from slidejoin.index.part_format import checked
 from slidejoin.papers.panjoin.kernels.llat import BLOCK, NOTHING, PTR_G, LinkedEntries
 from slidejoin.papers.structure import words_of
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
 __all__ = ["Llat", "width_of"]
+
+STATE = 8
+"""Places of a table's state."""
 
 ROW_BYTES, ENTRY_BYTES, PARTITION_BYTES = 16, 8, 12
 
@@ -53,11 +64,49 @@ class Llat:
         behind = np.full(partitions, NOTHING, np.int32)
         if normal:
             behind[:-1] = first[1:]
-        state = np.zeros(8, np.int64)
+        state = np.zeros(STATE, np.int64)
         state[PTR_G] = partitions if normal else 0
         keys, ordinals = (np.empty(entries * width, np.int64) for _ in range(2))
         filled, following = np.zeros(entries, np.int32), np.full(entries, NOTHING, np.int32)
         self._set(LinkedEntries(keys, ordinals, filled, following, first, first.copy(), behind, state, width=width))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the entries in use as named arrays, from which `of_arrays` restores them; no more rows can come."""
+        table, used = self.table, self.used
+        filled, places = table.filled[:used], used * self.width
+        # Places without a row hold whatever was in memory before.
+        empty = (np.arange(self.width) >= filled[:, None]).ravel()
+        keys, ordinals = (np.where(empty, 0, one[:places]) for one in (table.keys, table.ordinals))
+        return {
+            "keys": keys, "ordinals": ordinals, "filled": filled, "following": table.following[:used],
+            "first": table.first, "last": table.last, "behind": table.behind, "state": table.state,
+            "width": np.array([self.width]),
+        }  # fmt: skip
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Llat:
+        """Return the table that `arrays` returned; nothing is copied.
+
+        Raises
+        ------
+        KeyError, ValueError
+            If an array is missing, or of another type or length.
+        """
+        (width,), state = checked(arrays, "width", (1,)).tolist(), checked(arrays, "state", (STATE,))
+        if width < BLOCK or width % BLOCK:
+            msg = f"a table with entries of {width} rows is none"
+            raise ValueError(msg)
+        filled = checked(arrays, "filled", (int(state[PTR_G]),), np.int32)
+        keys, ordinals = (checked(arrays, name, (filled.size * width,)) for name in ("keys", "ordinals"))
+        following = checked(arrays, "following", filled.shape, np.int32)
+        first = checked(arrays, "first", (-1,), np.int32)
+        last, behind = (checked(arrays, name, first.shape, np.int32) for name in ("last", "behind"))
+        made = cls.__new__(cls)
+        made.width = width
+        made._set(  # noqa: SLF001 - it is made here
+            LinkedEntries(keys, ordinals, filled, following, first, last, behind, state, width=width)
+        )
+        return made
 
     def _set(self, table: LinkedEntries) -> None:
         self.table, self.words = table, words_of(table)

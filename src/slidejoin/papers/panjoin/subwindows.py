@@ -9,25 +9,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from copy import copy
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from slidejoin.index.part_format import checked
 from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.papers.kernels.walking import group_matches
 from slidejoin.papers.panjoin.kernels.llat import PartitionScan, scan_partitions
+from slidejoin.papers.panjoin.llat import Llat
 from slidejoin.papers.structure import AT_FIRST, Structure, words_of
 from slidejoin.runtime.array_pool import ArrayPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from slidejoin.index.probe import Probes
-    from slidejoin.papers.panjoin.llat import Llat
     from slidejoin.papers.panjoin.options import RapTable, WibTree
 
 __all__ = ["Chain", "Subwindow"]
@@ -48,13 +50,39 @@ class Subwindow(ABC):
         Ordinals of the oldest and the newest.
     llat : Llat
         Where they are.
+    base : int
+        Added to the ordinals there: those of sealed rows count from 0.
     """
 
-    __slots__ = ("capacity", "first", "last", "llat", "rows")
+    __slots__ = ("base", "capacity", "first", "last", "llat", "rows")
 
     def __init__(self, capacity: int, llat: Llat) -> None:
         self.capacity, self.llat = capacity, llat
-        self.rows = self.first = self.last = 0
+        self.rows = self.first = self.last = self.base = 0
+
+    def span(self, rows: int, first: int, last: int) -> None:
+        """Say how many rows are here, and the ordinals of the oldest and the newest."""
+        self.rows, self.first, self.last = rows, first, last
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return a sealed subwindow as named arrays; each kind adds its own."""
+        return {**self.llat.arrays(), "span": np.array([self.rows, self.first, self.last])}
+
+    @classmethod
+    def of_table(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the subwindow of these arrays, without what each kind has of its own."""
+        made = cls.__new__(cls)
+        rows, first, last = checked(arrays, "span", (3,)).tolist()
+        Subwindow.__init__(made, rows, Llat.of_arrays(arrays))
+        made.span(rows, first, last)
+        return made
+
+    def rebased(self, base: int) -> Self:
+        """Return sealed rows with the first ordinal; arrays are shared."""
+        made = copy(self)
+        made.base = base
+        made.span(self.rows, base + self.first, base + self.last)
+        return made
 
     @abstractmethod
     def insert(self, keys: NDArray[np.int64], ordinals: NDArray[np.int64]) -> None:
@@ -88,6 +116,7 @@ class Chain(Structure):
         """From the oldest to the newest."""
         self.seconds = dict.fromkeys(STEPS, 0.0)
         self._parts, self._lock = options.subwindows, Lock()
+        self._sealed = 0
         # Matches a probe in the last search: a guess at how many probes there is room for.
         self._matches = 1.0
 
@@ -112,6 +141,11 @@ class Chain(Structure):
             share = 1 << (live.bit_length() - 1)
         return min(share, max(held, AT_FIRST))
 
+    def attach_rows(self, own: Subwindow, first: int, end: int) -> None:  # noqa: ARG002 - see Structure
+        """Link a sealed subwindow behind the others; it is full."""
+        self.chain.append(own.rebased(first))
+        self._sealed += own.rows
+
     @contextmanager
     def _timed(self, step: str) -> Iterator[None]:
         start = perf_counter()
@@ -127,7 +161,11 @@ class Chain(Structure):
         done = 0
         while done < keys.size:
             if not self.chain or self.chain[-1].rows == self.chain[-1].capacity:
-                capacity = self._capacity(self.count, int(ordinals[done]))
+                held = self.count
+                if self._sealed:
+                    # Sealed ones are as large as segments: this is for those that come with these rows.
+                    held = max(held - self._sealed, keys.size - done)
+                capacity = self._capacity(held, int(ordinals[done]))
                 self.chain.append(self._subwindow(capacity, keys[done : done + capacity]))
             newest = self.chain[-1]
             last = min(done + newest.capacity - newest.rows, keys.size)
@@ -144,6 +182,7 @@ class Chain(Structure):
         """Drop the subwindows whose rows all come before that ordinal, but for the newest."""
         with self._timed("delete"):
             while len(self.chain) > 1 and self.chain[0].last < ordinal:
+                self._sealed = max(self._sealed - self.chain[0].rows, 0)
                 del self.chain[0]
 
     def walk(
@@ -169,18 +208,20 @@ class Chain(Structure):
         with self._timed("search"):
             order = sorted_order(probes.lo[0, begin:end])
         lows, highs = (np.empty((probes.lo.shape[0], end - begin), np.int32) for _ in range(2))
-        scan = words_of(
-            PartitionScan(
-                order, lows, highs, probes.lo, probes.hi, probes.seen_from, probes.seen_to, entries, probes=which
-            )
+        scanned = PartitionScan(
+            order, lows, highs, probes.lo, probes.hi, probes.seen_from, probes.seen_to, entries, probes=which
         )
+        scan = words_of(scanned)
         for each in self.chain:
             if each.last < probes.seen_from[begin] or each.first >= probes.seen_to[end - 1]:
                 continue
             with self._timed("search"):
                 each.find(probes, begin, order, lows, highs)
             with self._timed("scan"):
-                total = scan_partitions(each.llat.words, scan, begin, total, room)
+                if each.base:
+                    total = _scan_sealed(each, scanned, begin, total, room)
+                else:
+                    total = scan_partitions(each.llat.words, scan, begin, total, room)
             if total < 0:
                 return -1
         with self._timed("scan"):
@@ -210,3 +251,16 @@ class Chain(Structure):
             more += self._bytes_of(capacity)
             left, held = left - capacity, held + capacity
         return more
+
+
+def _scan_sealed(sealed: Subwindow, scanned: PartitionScan, begin: int, before: int, room: int) -> int:
+    """Scan sealed rows, whose ordinals lack the base, as `scan_partitions` does."""
+    base, some = sealed.base, slice(begin, begin + scanned.order.size)
+    seen_from, seen_to = (np.empty_like(scanned.seen_from) for _ in range(2))
+    for own, seen in ((seen_from, scanned.seen_from), (seen_to, scanned.seen_to)):
+        np.subtract(seen[some], base, out=own[some])
+    own_scan = scanned._replace(seen_from=seen_from, seen_to=seen_to)
+    total = scan_partitions(sealed.llat.words, words_of(own_scan), begin, before, room)
+    if total > before:
+        scanned.ordinals[before:total] += base
+    return total

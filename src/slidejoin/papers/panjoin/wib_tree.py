@@ -7,22 +7,30 @@ node has a key twice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slidejoin.index.part_format import checked
+from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.papers.kernels.key_lanes import KEY_LANES
 from slidejoin.papers.panjoin.kernels.llat import PTR_G
 from slidejoin.papers.panjoin.kernels.wib_tree import HEIGHT, LEAVES, NODES, InnerNodes, find_leaves, insert_rows
 from slidejoin.papers.panjoin.llat import Llat, bytes_of, width_of
 from slidejoin.papers.panjoin.options import WibTree
 from slidejoin.papers.panjoin.subwindows import Chain, Subwindow
+from slidejoin.papers.sealed_rows import sealed_format
 from slidejoin.papers.structure import words_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from slidejoin.index.part_format import PartFormat
     from slidejoin.index.probe import Probes
+    from slidejoin.spec.options import Options
 
 __all__ = ["Leaves", "WibTreeIndex"]
 
@@ -33,6 +41,9 @@ FILLED = 0.69
 """The part of a leaf that is filled on average: ln 2, as each is half full after a split."""
 
 NODE_BYTES, SPARE = 12, 8
+
+AT_ONCE = 1 << 12
+"""Rows of a sealed tree that are inserted by ascending key."""
 
 
 class Leaves(Subwindow):
@@ -63,6 +74,48 @@ class Leaves(Subwindow):
             np.empty(nodes * fan_out + KEY_LANES, np.int64), np.empty(nodes * fan_out, np.int32),
             np.zeros(nodes, np.int32),
         )  # fmt: skip
+
+    @staticmethod
+    def sealed(
+        options: WibTree,
+        keys: NDArray[np.int64],
+        ordinals: NDArray[np.int64],
+        aux: NDArray[np.int64],  # noqa: ARG004 - see `sealed_format`
+    ) -> Leaves:
+        """Return the full tree of rows in arrival order, see `slidejoin.papers.sealed_rows.sealed_format`."""
+        made = Leaves(keys.size, leaf_width(options, keys.size), options.fan_out)
+        for begin in range(0, keys.size, AT_ONCE):
+            # Not all of them by ascending key: that would leave leaves half full.
+            some = slice(begin, begin + AT_ONCE)
+            order = sorted_order(keys[some])
+            made.insert(keys[some][order], ordinals[some][order])
+        made.span(keys.size, int(ordinals[0]), int(ordinals[-1]))
+        return made
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return a sealed tree as named arrays, from which `of_arrays` restores it."""
+        nodes, fan_out = self.nodes, self.fan_out
+        used = int(self.llat.table.state[NODES])
+        empty = (np.arange(fan_out) >= nodes.sizes[:used, None]).ravel()
+        children = np.where(empty, 0, nodes.children[: used * fan_out]).astype(np.int32)
+        keys = np.append(np.where(empty, 0, nodes.keys[: used * fan_out]), np.zeros(KEY_LANES, np.int64))
+        # The first key of a node is not set.
+        keys[:-KEY_LANES:fan_out] = 0
+        return {
+            **super().arrays(), "node_keys": keys, "children": children, "sizes": nodes.sizes[:used],
+            "fan_out": np.array([fan_out]),
+        }  # fmt: skip
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Leaves:
+        """Return the tree that `arrays` returned; nothing is copied."""
+        made = cls.of_table(arrays)
+        (made.fan_out,) = checked(arrays, "fan_out", (1,)).tolist()
+        sizes = checked(arrays, "sizes", (int(made.llat.table.state[NODES]),), np.int32)
+        entries = sizes.size * made.fan_out
+        keys = checked(arrays, "node_keys", (entries + KEY_LANES,))
+        made._set(keys, checked(arrays, "children", (entries,), np.int32), sizes)  # noqa: SLF001 - it is made here
+        return made
 
     def _set(self, keys: NDArray[np.int64], children: NDArray[np.int32], sizes: NDArray[np.int32]) -> None:
         self.nodes = InnerNodes(keys, children, sizes, self.llat.table.state, self.fan_out)
@@ -126,6 +179,11 @@ def room_of(capacity: int, width: int, fan_out: int) -> tuple[int, int]:
     return leaves, 2 * -(-leaves // (fan_out // 2)) + SPARE
 
 
+def leaf_width(options: WibTree, capacity: int) -> int:
+    """Return the rows of a leaf in a tree for so many rows."""
+    return width_of((capacity / options.partitions if options.partitions else ROWS_A_LEAF) / FILLED)
+
+
 class WibTreeIndex(Chain):
     """The index of one side's window; see `Structure`."""
 
@@ -134,16 +192,20 @@ class WibTreeIndex(Chain):
 
     def __init__(self, options: WibTree, dims: int, rows: int | None, first: int) -> None:
         super().__init__(options, dims, rows, first)
-        self._partitions, self._fan_out = options.partitions, options.fan_out
+        self._wib, self._fan_out = options, options.fan_out
 
-    def _width(self, capacity: int) -> int:
-        return width_of((capacity / self._partitions if self._partitions else ROWS_A_LEAF) / FILLED)
+    @classmethod
+    def part_format(cls, options: Options) -> PartFormat:
+        """Return how a segment's rows are sealed: as one tree."""
+        assert isinstance(options, WibTree)  # noqa: S101 - the factory gives its own
+        name = f"wib_tree {options.partitions} {options.fan_out}"
+        return sealed_format(name, partial(Leaves.sealed, options), Leaves.of_arrays)
 
     def _subwindow(self, capacity: int, keys: NDArray[np.int64]) -> Leaves:  # noqa: ARG002 - RaP-Table looks at them
-        return Leaves(capacity, self._width(capacity), self._fan_out)
+        return Leaves(capacity, leaf_width(self._wib, capacity), self._fan_out)
 
     def _bytes_of(self, capacity: int) -> int:
-        width = self._width(capacity)
+        width = leaf_width(self._wib, capacity)
         leaves, nodes = room_of(capacity, width, self._fan_out)
         # Twice, as few keys that come very often may take half as many leaves again.
         return 2 * (bytes_of(leaves, leaves, width) + nodes * (4 + self._fan_out * NODE_BYTES))

@@ -24,21 +24,18 @@ import numpy as np
 
 from slidejoin.papers.pim_tree.bplus_tree import MutableTree, SearchedTree
 from slidejoin.papers.pim_tree.css_tree import FAN_OUT, CssTree, nodes_of, width
-from slidejoin.papers.pim_tree.kernels.chains import scan_sorted, weave_links
-from slidejoin.papers.pim_tree.kernels.css_tree import find_places
+from slidejoin.papers.pim_tree.links import WOVEN_AT_ONCE, ArchivedTree, css_format, walk_links
 from slidejoin.papers.pim_tree.options import ChainedBPlusTree, ChainedCssTree
-from slidejoin.papers.structure import AT_FIRST, Structure, walk_groups
+from slidejoin.papers.structure import AT_FIRST, Structure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slidejoin.index.part_format import PartFormat
     from slidejoin.index.probe import Probes
-    from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+    from slidejoin.spec.options import Options
 
 __all__ = ["ChainedBPlusTreeIndex", "ChainedCssTreeIndex", "ChainedIndex"]
-
-WOVEN_AT_ONCE = 1 << 12
-"""Probes whose matches from all sub-indexes are merged at once."""
 
 
 class ChainedIndex(Structure):
@@ -113,30 +110,11 @@ class ChainedIndex(Structure):
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
         """Search all sub-indexes, and merge their results for each probe, see `Structure.walk`."""
-        links = [*(link for link, _ in self.archived), self.active]
+        links: list[SearchedTree] = [*(link for link, _ in self.archived), self.active]
         if len(links) == 1:
             return self.active.walk(probes, begin, end, counts, ordinals)
-        _, matches = walk_groups(probes, begin, counts, ordinals)
-        entries, counts_by_link = np.empty(ordinals.size, np.int64), np.empty((len(links), end), np.int64)
-        starts, done, together = np.empty(len(links), np.int64), begin, self._together
-        while done < end:
-            last, at, room = min(done + together, end), 0, ordinals.size - int(matches.done[1])
-            for number, link in enumerate(links):
-                starts[number] = at
-                # Each gets an equal share of the remaining room, except for a single probe, whose rows may all be in
-                # one.
-                share = room - at if together == 1 else (room - at) // (len(links) - number)
-                last, more = link.walk(probes, done, last, counts_by_link[number], entries[at : at + share])
-                at += more
-            if last > done:
-                weave_links(entries, starts, counts_by_link, done, last, *matches)
-                together, done = min(2 * (last - done), WOVEN_AT_ONCE), last
-            elif together > 1:
-                together = 1
-            else:
-                break
-        self._together = together
-        return done, int(matches.done[1])
+        done, total, self._together = walk_links(links, probes, begin, end, counts, ordinals, self._together)
+        return done, total
 
     @property
     def count(self) -> int:
@@ -192,42 +170,23 @@ class ChainedBPlusTreeIndex(ChainedIndex):
         return sum(MutableTree.most_bytes(self.fan_out, self.rows_at_first, rows) for rows in sizes[1:])
 
 
-class ArchivedTree(SearchedTree):
-    """An archived sub-index that is a CSS-tree.
-
-    Parameters
-    ----------
-    tree : CssTree
-        Its rows.
-    seconds : dict of str to float
-        Takes the time of ``search`` and ``scan``.
-    """
-
-    def __init__(self, tree: CssTree, seconds: dict[str, float]) -> None:
-        super().__init__(tree.size, seconds)
-        self.tree = tree
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tree."""
-        return self.tree.nbytes
-
-    def _room(self, pieces: int, probes: int) -> NDArray[np.int64]:
-        return np.empty((pieces, probes), np.int64)
-
-    def _search(self, lo: NDArray[np.int64], first: int, last: int, room: NDArray[np.int64]) -> None:
-        for bounds, begun in zip(lo, room, strict=True):
-            find_places(self.tree.words, bounds, first, last, -1, begun, begun)
-
-    def _scan(self, room: NDArray[np.int64], ranges: ProbeRanges, first: int, last: int, matches: WalkMatches) -> None:
-        scan_sorted(self.tree.words, room, *ranges, first, last, *matches)
-
-
 class ChainedCssTreeIndex(ChainedIndex):
     """The chain whose archived sub-indexes become CSS-trees; see `ChainedIndex`."""
 
     name = "chained_css_tree"
     takes = ChainedCssTree
+
+    @classmethod
+    def part_format(cls, options: Options) -> PartFormat:  # noqa: ARG003 - none changes archived trees
+        """Return how a segment's rows are sealed: as an archived sub-index."""
+        return css_format(FAN_OUT)
+
+    def attach_rows(self, own: CssTree, first: int, end: int) -> None:
+        """Link a sealed sub-index behind the others; the active one is archived before."""
+        if self.active.rows:
+            self.archived.append((self.archive(), first))
+        self.archived.append((ArchivedTree(own, self.seconds, first), end))
+        self._first = end
 
     def archive(self) -> SearchedTree:
         """Make a CSS-tree of the active sub-index, and empty that."""

@@ -70,14 +70,14 @@ class PIMTreeIndex(TwoStage):
         if full:
             # The one before is done by now, unless a push is about as large as the mutable part.
             while self.phase:
-                self._go_on(self.count)
+                self._go_on(self._own_count)
             self._begin()
         if self._blocking:
             while self.phase:
-                self._go_on(self.count)
+                self._go_on(self._own_count)
         else:
             # One row more than there are, so that even the smallest push makes progress.
-            self._go_on(1 + AHEAD * inserted * (1 + self.count // self.threshold))
+            self._go_on(1 + AHEAD * inserted * (1 + self._own_count // self.threshold))
 
     def _begin(self) -> None:
         """Begin the first phase: rows so far are merged, new rows are pending."""
@@ -121,6 +121,6 @@ class PIMTreeIndex(TwoStage):
 
     def held_growth(self, rows: int) -> int:
         """Return the bytes of more nodes, including moved pending rows, and of the new trees of a merge."""
-        most, pending = self.count + rows, 0 if self._pending is None else self._pending.rows
+        most, pending = self._own_count + rows, 0 if self._pending is None else self._pending.rows
         hung = SubIndexes.bytes_of(most, self._fan_out, self._stable_fan_out, self._depth)
         return super().held_growth(rows + pending) + hung

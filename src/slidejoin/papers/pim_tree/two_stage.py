@@ -7,6 +7,7 @@ merged into a new immutable tree. Expired rows are dropped by the merge, and unt
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from slidejoin.papers.pim_tree.kernels.css_tree import LANES
 from slidejoin.papers.pim_tree.kernels.im_merging import LEAF, MERGE, OUT, PLACE, merge_some
 from slidejoin.papers.pim_tree.kernels.im_tree import walk_both
 from slidejoin.papers.pim_tree.kernels.subindexes import NOTHING
+from slidejoin.papers.pim_tree.links import WOVEN_AT_ONCE, ArchivedTree, css_format, walk_links
 from slidejoin.papers.pim_tree.options import IMTree, PIMTree
 from slidejoin.papers.pim_tree.subindexes import SubIndexes
 from slidejoin.papers.structure import Structure, walk_groups
@@ -26,8 +28,10 @@ from slidejoin.papers.structure import Structure, walk_groups
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from slidejoin.index.part_format import PartFormat
     from slidejoin.index.probe import Probes
     from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+    from slidejoin.spec.options import Options
 
 __all__ = ["IMTreeIndex", "Merging", "TwoStage"]
 
@@ -57,6 +61,9 @@ class TwoStage(Structure):
         self._stable = CssTree.built(np.empty(0, np.int64), np.empty(0, np.int64), options.immutable_fan_out)
         self._active = SubIndexes(options.fan_out, self._stable, depth, threads)
         self._pools: tuple[SubIndexes, ...] = (self._active,)
+        # Trees of sealed rows, the oldest first, each with the ordinal behind its newest row; they are not merged.
+        self._sealed: deque[tuple[ArchivedTree, int]] = deque()
+        self._together = WOVEN_AT_ONCE
         # The memory for the next merge: the arrays of the tree before the present one.
         self._spare = room(0, options.immutable_fan_out)
 
@@ -83,13 +90,35 @@ class TwoStage(Structure):
     def _merge(self, inserted: int) -> None:
         """Merge, or do a part of a merge, if due; so many rows have just been inserted."""
 
+    @classmethod
+    def part_format(cls, options: Options) -> PartFormat:
+        """Return how a segment's rows are sealed: as an immutable tree."""
+        assert isinstance(options, IMTree | PIMTree)  # noqa: S101 - the factory gives its own
+        return css_format(options.immutable_fan_out)
+
+    def attach_rows(self, own: CssTree, first: int, end: int) -> None:
+        """Take a sealed tree, which is probed next to both parts."""
+        self._sealed.append((ArchivedTree(own, self.seconds, first), end))
+
     def leave(self, ordinal: int) -> None:
-        """Do nothing: expired rows are dropped by the next merge."""
+        """Drop sealed trees whose rows have all expired; other expired rows are dropped by the next merge."""
+        while self._sealed and self._sealed[0][1] <= ordinal:
+            self._sealed.popleft()
 
     def walk(
         self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
     ) -> tuple[int, int]:
-        """Search the immutable tree and its B+-trees, then scan both, see `Structure.walk`."""
+        """Search all that there is, and join the matches of sealed trees and of the others, see `Structure.walk`."""
+        if not self._sealed:
+            return self._walk_own(probes, begin, end, counts, ordinals)
+        links = [*(link for link, _ in self._sealed), _Own(self)]
+        done, total, self._together = walk_links(links, probes, begin, end, counts, ordinals, self._together)
+        return done, total
+
+    def _walk_own(
+        self, probes: Probes, begin: int, end: int, counts: NDArray[np.int64], ordinals: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """Search the immutable tree and its B+-trees, then scan both."""
         ranges, matches = walk_groups(probes, begin, counts, ordinals)
         spent = self._walk(ranges, matches, end)
         with self._lock:
@@ -115,19 +144,32 @@ class TwoStage(Structure):
     @property
     def count(self) -> int:
         """Stored rows, including those that have expired since the last merge."""
+        return self._own_count + sum(link.rows for link, _ in self._sealed)
+
+    @property
+    def _own_count(self) -> int:
+        """Those of them that were inserted."""
         return self._stable.size + sum(pool.rows for pool in self._pools)
 
     @property
     def held_bytes(self) -> int:
         """Bytes of both parts, and of the memory for the next merge."""
-        return self._stable.nbytes + sum(array.nbytes for array in self._spare) + self._active.nbytes
+        sealed = sum(link.nbytes for link, _ in self._sealed)
+        return sealed + self._stable.nbytes + sum(array.nbytes for array in self._spare) + self._active.nbytes
 
     def held_growth(self, rows: int) -> int:
         """Return the bytes of more nodes, and of the larger trees of a merge."""
-        most = self.count + rows
+        most = self._own_count + rows
         merged = CssTree.bytes_of(most, self._stable_fan_out)
         hung = SubIndexes.bytes_of(most, self._fan_out, self._stable_fan_out, self._depth)
         return self._active.growth(rows) + 2 * merged + hung
+
+
+class _Own:
+    """What was inserted into a structure, as one link of several."""
+
+    def __init__(self, structure: TwoStage) -> None:
+        self.walk = structure._walk_own  # noqa: SLF001 - a part of it
 
 
 class IMTreeIndex(TwoStage):
