@@ -47,10 +47,12 @@ after a kill between the log of a source and that of the query: the next micro-b
 
 TIME, COUNT, MANY, FULL, SCATTERED, SEMI = "time", "count", "many", "full", "scattered", "semi"
 ASOF, PARTS = "asof", "parts"
+SPLIT, TURNS = "split", "sub_windows"
 """What the window of a job's query counts. The third is a join of three streams over time, the third being the left
 rows once more; the next two are full joins over time, whose rows have their partners in one bucket, or in several; then
-comes a semi-join with partners in several buckets. The last two output the two nearest matches of each left row, which
-are in one bucket, or in several."""
+comes a semi-join with partners in several buckets. Two output the two nearest matches of each left row, which are in
+one bucket, or in several. The last two store each row once: a full join by `split`, and an inner one by `sub_windows`
+with PO-Join structures."""
 
 EQUAL = "l.x = r.x AND r.x = m.x"
 
@@ -92,7 +94,7 @@ def rows_expected(
     if window == MANY:
         return sorted(((*one, *two, *three, at) for one, two, three, at in combined(batches)), key=repr)
     rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
-    if window in {FULL, SCATTERED, SEMI, ASOF, PARTS}:
+    if window in {FULL, SCATTERED, SEMI, ASOF, PARTS, SPLIT}:
         return sorted(full_rows([*batches, {}] if idle else batches, rows, window), key=repr)
     pairs = counted(batches) if window == COUNT else expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
     found = [(rows["left"][left], rows["right"][right]) for left, right in pairs]
@@ -412,6 +414,12 @@ def query(spark: SparkSession, folder: Path, window: str = TIME) -> StreamingQue
         joined = stream_join(left, right, on=ON, window=times, how="full", strategy="cell", partitions=2)
     elif window == SCATTERED:
         joined = stream_join(left, right, on=ON, window=times, how="full", strategy="grid", partitions=4)
+    elif window == SPLIT:
+        joined = stream_join(left, right, on=ON, window=times, how="full", strategy="split", partitions=4)
+    elif window == TURNS:
+        joined = stream_join(
+            left, right, on=ON, window=times, strategy="sub_windows", algorithm="po_join", partitions=4
+        )
     elif window == SEMI:
         # Its match time depends on which of the partners come in one micro-batch.
         semi = stream_join(left, right, on=ON, window=times, how="left_semi", strategy="grid", partitions=4)

@@ -42,8 +42,12 @@ LAYOUTS = [
 """Strategy, number of buckets, spread. All but the first three find a row's partners in several buckets."""
 SCATTERED = LAYOUTS[3:]
 HOWS = [how for how in get_args(JoinType) if how != "inner"]
+INDEXES = sorted({*sj.algorithms()} - {"auto", "hash", "band_cells"})
+"""Indexes that answer any predicate."""
 LEFT_LENGTH, RIGHT_LENGTH, LATENESS = 6, 3, 2
 """Seconds."""
+
+indexes = st.just("auto") | st.sampled_from(INDEXES)
 
 cells = st.tuples(st.none() | st.integers(0, 4), st.sampled_from(["ann", "bob", None]), st.none() | st.integers(-12, 2))
 
@@ -134,6 +138,7 @@ def step(query: Query, batch: Batch) -> Found:
     self_join=st.booleans(),
     one_store=st.booleans(),
     restart=st.integers(0, 7),
+    algorithm=indexes,
 )
 @settings(max_examples=8)
 def test_agrees_with_the_law(
@@ -144,8 +149,9 @@ def test_agrees_with_the_law(
     self_join: bool,
     one_store: bool,
     restart: int,
+    algorithm: str,
 ) -> None:
-    check_law(tmp_path_factory.mktemp("cache"), layout, batches, how, self_join, one_store, restart)
+    check_law(tmp_path_factory.mktemp("cache"), layout, batches, how, self_join, one_store, restart, algorithm)
 
 
 @pytest.mark.parametrize("layout", SCATTERED, ids=str)
@@ -171,8 +177,9 @@ def check_law(
     self_join: bool,
     one_store: bool,
     restart: int,
+    algorithm: str = "auto",
 ) -> None:
-    spec = wired(cache, *layout, how, self_join=self_join)
+    spec = wired(cache, *layout, how, self_join=self_join, algorithm=algorithm)
     if self_join:
         batches = [None if batch is None else {"left": batch["left"]} for batch in batches]
     query = Query(spec, LATENESS * SECOND, one_store=one_store)
@@ -192,6 +199,7 @@ def check_law(
     left=st.integers(1, 5),
     right=st.integers(1, 5),
     slide=st.sampled_from([1, 1, 2]),
+    algorithm=indexes,
 )
 @settings(max_examples=8)
 def test_count_windows_agree_with_the_law(
@@ -203,10 +211,12 @@ def test_count_windows_agree_with_the_law(
     left: int,
     right: int,
     slide: int,
+    algorithm: str,
 ) -> None:
     slide = min(slide, left, right)
     window = sj.CountWindow(left=left, right=right, slide=slide)
-    spec = wired(tmp_path_factory.mktemp("cache"), *layout, how, self_join=self_join, window=window, order_by="id")
+    options = {"self_join": self_join, "window": window, "order_by": "id", "algorithm": algorithm}
+    spec = wired(tmp_path_factory.mktemp("cache"), *layout, how, **options)
     query, oracle = (
         Query(spec, tasks=2),
         Oracle(CASES[spec.strategy.name][1], CountScope(left, right, slide), how, self_join=self_join),

@@ -20,7 +20,9 @@ from tests.spark.killing import (
     PARTS,
     SCATTERED,
     SEMI,
+    SPLIT,
     TIME,
+    TURNS,
     Cluster,
     Job,
     query,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ROUNDS = int(os.environ.get("SLIDEJOIN_KILLING_ROUNDS", "5"))
-WINDOWS = [TIME, COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS]
+WINDOWS = [TIME, COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS, SPLIT, TURNS]
 SHORT, LONG = 5, 8
 """Micro-batches of a job."""
 
@@ -110,7 +112,7 @@ def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
 @pytest.mark.parametrize(
     ("window", "kind"),
     [
-        *((TIME, kind) for kind in ("worker", "executor", "driver")),
+        *((window, kind) for window in (TIME, SPLIT, TURNS) for kind in ("worker", "executor", "driver")),
         *(
             (window, kind)
             for window in (COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS)

@@ -19,7 +19,7 @@ from slidejoin.spark.bucket.left_answers import answered as put_together
 from tests.oracle import Aggregates, CountScope, Instant, Nearest, Oracle, TimeScope
 from tests.spark.feeds import SECOND, Row, oracle_row
 from tests.spark.stores import Query, apply_changes, changes, wire
-from tests.spark.test_join_types import CASES, LATENESS, LEFT_LENGTH, RIGHT_LENGTH, Batch, streams
+from tests.spark.test_join_types import CASES, LATENESS, LEFT_LENGTH, RIGHT_LENGTH, Batch, indexes, streams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +110,14 @@ def at(query: Query, watermark_ms: int, batch: Batch = None) -> list[Answer]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-@given(batches=streams(), rule=rules(), self_join=st.booleans(), one_store=st.booleans(), restart=st.integers(0, 7))
+@given(
+    batches=streams(),
+    rule=rules(),
+    self_join=st.booleans(),
+    one_store=st.booleans(),
+    restart=st.integers(0, 7),
+    algorithm=indexes,
+)
 @settings(max_examples=8)
 def test_agrees_with_the_law(
     tmp_path_factory: pytest.TempPathFactory,
@@ -120,9 +127,11 @@ def test_agrees_with_the_law(
     self_join: bool,
     one_store: bool,
     restart: int,
+    algorithm: str,
 ) -> None:
     cache = tmp_path_factory.mktemp("cache")
-    query = Query(wired(cache, layout, self_join=self_join, **rule[0]), LATENESS * SECOND, one_store=one_store)
+    spec = wired(cache, layout, self_join=self_join, algorithm=algorithm, **rule[0])
+    query = Query(spec, LATENESS * SECOND, one_store=one_store)
     query.mixes = True
     if self_join:
         batches = [None if batch is None else {"left": batch["left"]} for batch in batches]
@@ -144,6 +153,7 @@ def test_agrees_with_the_law(
     left=st.integers(1, 5),
     right=st.integers(1, 5),
     slide=st.sampled_from([1, 1, 2]),
+    algorithm=indexes,
 )
 @settings(max_examples=8)
 def test_count_windows_agree_with_the_law(
@@ -155,11 +165,12 @@ def test_count_windows_agree_with_the_law(
     left: int,
     right: int,
     slide: int,
+    algorithm: str,
 ) -> None:
     slide = min(slide, left, right)
     window = sj.CountWindow(left=left, right=right, slide=slide)
-    cache = tmp_path_factory.mktemp("cache")
-    query = Query(wired(cache, layout, self_join=self_join, window=window, order_by="id", **rule[0]), tasks=2)
+    options = {"self_join": self_join, "window": window, "order_by": "id", "algorithm": algorithm}
+    query = Query(wired(tmp_path_factory.mktemp("cache"), layout, **options, **rule[0]), tasks=2)
     oracle = Oracle(CASES[layout[0]][1], CountScope(left, right, slide), self_join=self_join, **rule[1])
     for batch in batches:
         # Ids in any order, so that rows of both sides arrive among each other.
