@@ -70,6 +70,7 @@ def restless(patch: pytest.MonkeyPatch, places: list[int]) -> None:
         return advisor._choices[next(turns) % len(advisor._choices)]
 
     patch.setattr(PairAdvisor, "better", better)
+    patch.setattr(PairAdvisor, "pays", staticmethod(lambda *_: True))
 
 
 choices = st.lists(st.integers(0, 40), min_size=1, max_size=5)
@@ -183,6 +184,20 @@ def test_the_terms_that_few_rows_pass_are_indexed(tmp_path: Path) -> None:
     assert all(told is not None and "l.x" not in told for told in told_by(query))
 
 
+def test_small_micro_batches_are_looked_at_together(tmp_path: Path) -> None:
+    """A check compares rows of the window, so that it would take longer than such a micro-batch."""
+    query, batches = Query(wire(tmp_path, SLOW, WINDOW, "grid", 1), 0), feed(30, 10, random.Random(3))
+    checked = []
+    for batch in batches:
+        query.micro_batch(batch)
+        stored = query.state[0].store["manifest", 0][0]
+        checked.append(Manifest.from_bytes(stored, 0).unchecked)
+    assert checked[:3] == [20, 40, 60]
+    assert checked.count(0) == 2
+    assert max(checked) < 256
+    assert query.pairs() == expected(batches, SLOW_LAW, LENGTH, 0)
+
+
 def test_in_a_count_window_too(tmp_path: Path) -> None:
     window, batches = sj.CountWindow(300), feed(4, 400, random.Random(5))
     query = Query(wire(tmp_path, SLOW, window, "grid", 2, order_by="ts"), 0)
@@ -219,9 +234,9 @@ def test_a_lost_cache_is_built_again_as_it_was_chosen(tmp_path: Path) -> None:
 
 def test_a_manifest_remembers_the_choice() -> None:
     chosen = IndexTerms("bi_sort", (0, 2), 1, None, 3)
-    manifest = Manifest(chosen=chosen, lost=1234.4)
+    manifest = Manifest(chosen=chosen, lost=1234.4, unchecked=99)
     found = Manifest.from_bytes(manifest.to_bytes(), 0)
-    assert (found.chosen, found.lost) == (chosen, 1234)
+    assert (found.chosen, found.lost, found.unchecked) == (chosen, 1234, 99)
     assert Manifest.from_bytes(Manifest().to_bytes(), 0).chosen is None
 
 

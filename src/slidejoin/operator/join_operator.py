@@ -428,14 +428,16 @@ class JoinOperator:
         if better is not None and not any(window.stretched() for window in self.windows.values()):
             self._change_to(better)
 
-    def better_terms(self, tables: Mapping[Side, pa.Table]) -> IndexTerms | None:
+    def better_terms(self, tables: Mapping[Side, pa.Table], rows: int | None = None) -> IndexTerms | None:
         """Return the index and terms that rows that are about to come would make cheaper, None to stay.
 
         For whoever has sealed parts, which the operator does not change: `pair_advisor` knows what staying has cost.
+        So many `rows` came since it was last called, with those that are about to come; None for these alone.
         """
         if not self.pair_advisor.open:
             return None
-        rows = sum(table.num_rows for table in tables.values())
+        if rows is None:
+            rows = sum(table.num_rows for table in tables.values())
         return self.pair_advisor.better(self.windows["left"].chosen, tables, self.windows, rows)
 
     def _change_to(self, chosen: IndexTerms) -> None:

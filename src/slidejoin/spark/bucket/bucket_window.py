@@ -80,9 +80,14 @@ class BucketWindow:
             Has the segments as they are sealed now.
         """
         manifest, advisor = self.manifest, operator.pair_advisor
+        if not advisor.open:
+            return False
+        manifest.unchecked += sum(table.num_rows for table in rows.values())
+        if not advisor.pays(manifest.unchecked, sum(window.payload.rows for window in operator.windows.values())):
+            return False
         advisor.lost = manifest.lost
-        better = operator.better_terms(rows)
-        manifest.lost = advisor.lost
+        better = operator.better_terms(rows, manifest.unchecked)
+        manifest.lost, manifest.unchecked = advisor.lost, 0
         if better is not None:
             manifest.chosen = better
         return better is not None

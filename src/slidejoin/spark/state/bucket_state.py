@@ -83,6 +83,8 @@ class Manifest:
         The index that segments are sealed for, and its terms; None for those that the predicate alone suggests.
     lost : float
         What staying with them has cost, see `slidejoin.operator.advisors.PairAdvisor.lost`.
+    unchecked : int
+        Rows since it was last checked whether another index would be cheaper.
     """
 
     origin: str = field(default_factory=new_id)
@@ -96,6 +98,7 @@ class Manifest:
     timer: int | None = None
     chosen: IndexTerms | None = None
     lost: float = 0.0
+    unchecked: int = 0
 
     @property
     def ids(self) -> list[str]:
@@ -124,6 +127,8 @@ class Manifest:
             plain["timer"] = self.timer
         if self.chosen is not None or self.lost:
             plain["index"] = [None if self.chosen is None else self.chosen.to_json(), round(self.lost)]
+        if self.unchecked:
+            plain["unchecked"] = self.unchecked
         if tuple(self.entries) != SIDES:
             plain["streams"] = list(self.entries)
         plain |= {_field(one): [entry.to_json() for entry in entries] for one, entries in self.entries.items()}
@@ -172,6 +177,8 @@ class Manifest:
         if index is not None:
             chosen, lost = index.items(2, 2)
             manifest.chosen, manifest.lost = chosen.or_none(IndexTerms.from_stored), lost.number(0)
+        unchecked = stored.get("unchecked")
+        manifest.unchecked = 0 if unchecked is None else unchecked.whole(0)
         return manifest
 
     def check_arrived(self, before: Mapping[Side, int]) -> None:
