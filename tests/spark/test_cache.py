@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 from slidejoin.errors import StateError
 from slidejoin.index.factory import part_format
 from slidejoin.plan.plan import Plan, make_plan
+from slidejoin.spark.state import segment_cache
 from slidejoin.spark.state.segment_cache import DAYS_KEPT, SegmentCache, folder_of
 from slidejoin.spark.state.segments import Entry, Sealing, align, build_segment, new_id
 from slidejoin.spec.join_spec import make_join_spec
@@ -71,6 +73,29 @@ def test_altered_file_is_found_out_after_it_was_read_once(
     path.write_bytes(data)
     assert cache.read(made.entry, SCHEMA) is None
     assert "is damaged; it is built again from the state" in caplog.text
+
+
+def test_small_segments_stay_open(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same arrays, for the same state and schema, until the file is gone; no more than a number of them."""
+    monkeypatch.setattr(segment_cache, "KEPT_OPEN", 3)
+    monkeypatch.setattr(segment_cache, "_opened", OrderedDict())
+    cache, made = SegmentCache(str(tmp_path), ORIGIN), [segment(plan) for _ in range(4)]
+    for one in made:
+        cache.write(one)
+    first, again = (cache.read(replace(made[0].entry, level=level), SCHEMA) for level in (0, 3))
+    assert first is not None
+    assert again is not None
+    assert again.payload is first.payload
+    assert again.entry.level == 3
+    assert cache.read(replace(made[0].entry, rows=4), SCHEMA) is None
+    other = pa.schema([("x", pa.int64()), ("ts", pa.timestamp("ns", tz="UTC"))])
+    assert (found := cache.read(made[0].entry, other)) is None or found.payload is not first.payload
+    for one in made:
+        cache.read(one.entry, SCHEMA)
+    assert len(segment_cache._opened) == 3
+    cache.keep_only([made[3].entry.id])
+    assert [path.rpartition("/")[2] for path in segment_cache._opened] == [f"{made[3].entry.id}.segment"]
+    assert cache.read(made[2].entry, SCHEMA) is None
 
 
 def test_file_of_another_segment_is_refused(plan: Plan, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

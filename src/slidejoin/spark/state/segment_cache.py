@@ -7,6 +7,8 @@ state; failures to write are ignored.
 
 The digest of a file is keyed by the random name of the bucket's state, which its manifest alone has: folders are named
 after a hash of it. So a file is used only if someone wrote it who had the state, and not merely access to the folder.
+
+Small segments stay open in the process: a micro-batch of few rows would take longer to open a dozen files than to join.
 """
 
 from __future__ import annotations
@@ -20,9 +22,12 @@ import re
 import shutil
 import stat
 import time
+from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -57,8 +62,29 @@ DAYS_KEPT = 7
 ID = re.compile("[0-9a-f]{32}")
 """A name that `folder_of` makes; everything else is no folder of ours."""
 
-_checked: dict[str, tuple[int, int, int]] = {}
-"""Files whose checksum this process has verified, by inode, time of writing and size."""
+FileSeen = tuple[int, int, int]
+"""What changes with a file's bytes: its inode, the time of writing, and its size."""
+
+_checked: dict[str, FileSeen] = {}
+"""Files whose checksum this process has verified."""
+
+KEPT_OPEN, SMALL = 512, 1 << 18
+"""Segments that stay open in this process, and the bytes of the largest: what is deleted takes room on the disk as long
+as it is open somewhere."""
+
+
+class Opened(NamedTuple):
+    """A segment that is open, and what has to be the same to use it."""
+
+    file: FileSeen
+    key: bytes
+    parts_of: str | None
+    schema: pa.Schema
+    segment: Segment
+
+
+_opened: OrderedDict[str, Opened] = OrderedDict()
+"""By path, the one last used at the end."""
 
 
 class SegmentCache:
@@ -83,25 +109,48 @@ class SegmentCache:
         Its keys are mapped if they are sealed in that format; otherwise it has none, and `align` seals them again.
         """
         path = self._path(entry.id)
-        if not self._trusted():
+        if not self._trusted:
             return None
         try:
-            source = pa.memory_map(str(path), "r")
-            data = source.read_buffer()
-            if not _is_whole(path, data, self._key):
-                log.warning("the cache file %s is damaged; it is built again from the state", path)
-                return None
-            owner, payload, arrays, chosen, sealed_as = _laid_out(data, schema)
-            known = parts_of if parts_of is not None and parts_of.name == sealed_as else None
-            segment = Segment.from_arrays(entry, payload, arrays, chosen, known)
+            file = _file(path)
+            segment = self._open(path, file, entry, schema, parts_of) or self._mapped(
+                path, file, entry, schema, parts_of
+            )
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             log.warning("the cache file %s cannot be read (%s); it is built again from the state", path, error)
             return None
+        return None if segment is None else replace(segment, entry=entry)
+
+    def _open(
+        self, path: Path, file: FileSeen, entry: Entry, schema: pa.Schema, parts_of: PartFormat | None
+    ) -> Segment | None:
+        """Return a segment that is open in this process, None if it is not, or not as the file is now."""
+        known = _opened.get(str(path))
+        if known is None or known[:3] != (file, self._key, _name_of(parts_of)) or not known.schema.equals(schema):
+            return None
+        _opened.move_to_end(str(path))
+        return known.segment if known.segment.entry.rows == entry.rows else None
+
+    def _mapped(
+        self, path: Path, file: FileSeen, entry: Entry, schema: pa.Schema, parts_of: PartFormat | None
+    ) -> Segment | None:
+        """Map a segment's file, None if it is damaged or another segment's."""
+        data = pa.memory_map(str(path), "r").read_buffer()
+        if not _is_whole(path, file, data, self._key):
+            log.warning("the cache file %s is damaged; it is built again from the state", path)
+            return None
+        owner, payload, arrays, chosen, sealed_as = _laid_out(data, schema)
         if owner != entry.id or payload.num_rows != entry.rows:
             log.warning("the cache file %s holds other rows; it is built again from the state", path)
             return None
+        own = parts_of if parts_of is not None and parts_of.name == sealed_as else None
+        segment = Segment.from_arrays(entry, payload, arrays, chosen, own)
+        if data.size <= SMALL:
+            _opened[str(path)] = Opened(file, self._key, _name_of(parts_of), schema, segment)
+            if len(_opened) > KEPT_OPEN:
+                _opened.popitem(last=False)
         return segment
 
     def write(self, segment: Segment) -> None:
@@ -123,7 +172,7 @@ class SegmentCache:
 
     def keep_only(self, ids: Collection[str]) -> None:
         """Delete the files of segments that are in none of the manifests still needed."""
-        if not self._trusted():
+        if not self._trusted:
             return
         try:
             paths = list(self.folder.iterdir())
@@ -135,16 +184,22 @@ class SegmentCache:
                 with suppress(OSError):
                     path.unlink()
                 _checked.pop(str(path), None)
+                _opened.pop(str(path), None)
 
     def _path(self, segment: str) -> Path:
         return self.folder / f"{_name(segment)}.segment"
 
+    @cached_property
     def _trusted(self) -> bool:
-        """Return whether nobody else can have written here: what is mapped reaches kernels."""
+        """Whether nobody else can have written here: what is mapped reaches kernels."""
         fault = fault_of(self.root)
         if fault:
             log.warning("the cache folder %s is not used, as it %s; set spark.slidejoin.cacheDir", self.root, fault)
         return not fault
+
+
+def _name_of(parts: PartFormat | None) -> str | None:
+    return None if parts is None else parts.name
 
 
 def _name(id_: str) -> str:
@@ -209,19 +264,22 @@ def _pieces(segment: Segment, key: bytes) -> list[Any]:
     return [head.tobytes(), text, *parts]
 
 
-def _is_whole(path: Path, data: pa.Buffer, key: bytes) -> bool:
+def _file(path: Path) -> FileSeen:
+    now = path.stat()
+    return now.st_ino, now.st_mtime_ns, now.st_size
+
+
+def _is_whole(path: Path, file: FileSeen, data: pa.Buffer, key: bytes) -> bool:
     if data.size < HEAD.itemsize:
         return False
     head = from_buffer(data, HEAD, 1)[0]
     if head["magic"] != MAGIC or head["total"] != data.size:
         return False
-    now = path.stat()
-    seen = (now.st_ino, now.st_mtime_ns, now.st_size)
-    if _checked.get(str(path)) != seen:
+    if _checked.get(str(path)) != file:
         tag = hmac.new(key, memoryview(data)[HEAD.itemsize :], "sha256").digest()
         if not hmac.compare_digest(tag, head["digest"].tobytes()):
             return False
-        _checked[str(path)] = seen
+        _checked[str(path)] = file
     return True
 
 
