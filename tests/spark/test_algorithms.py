@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 import slidejoin as sj
 from slidejoin.options import PIMTree, POJoin, RapTable, WibTree
-from tests.spark.feeds import expected
+from tests.oracle import CountScope, Oracle
+from tests.spark.feeds import SECOND, expected, oracle_row
 from tests.spark.scenarios import LATENESS, LENGTH
 from tests.spark.stores import Query, wire
+from tests.spark.test_join_types import CASES as JOINS
+from tests.spark.test_join_types import step, wired
 from tests.spark.test_operator import WINDOW, streams
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ MAPPED = (
     "auto", "bi_sort", "planar", "po_join", "rap_table", "wib_tree", "chained_css_tree", "im_tree", "pim_tree"
 )  # fmt: skip
 """Those whose parts are sealed with the segments: no row is inserted twice."""
+Cells = tuple[int | None, str | None]
+rows_of_side = st.lists(st.tuples(st.none() | st.integers(0, 4), st.sampled_from(["ann", None])), max_size=12)
 VARIANTS = [
     POJoin(slide_interval=4, sub_intervals=2),
     POJoin(slide_interval=3, sub_intervals=1, fan_out=4, immutable="css_bit_set", immutable_fan_out=3),
@@ -102,6 +107,37 @@ def test_each_micro_batch_with_another_algorithm(
             query.micro_batch({side: [] for side in batch})
     assert query is not None
     assert query.pairs() == expected(batches, predicate[1], LENGTH, LATENESS, self_join=self_join)
+
+
+@pytest.mark.parametrize("algorithm", MAPPED[3:])
+@given(
+    how=st.sampled_from(["inner", "full", "left_semi", "left_anti"]), size=st.sampled_from([2, 3, 40]),
+    slide=st.integers(1, 2), batches=st.lists(st.tuples(rows_of_side, rows_of_side), min_size=3, max_size=6),
+)  # fmt: skip
+@settings(max_examples=4)
+def test_count_windows_and_join_types(
+    tmp_path_factory: pytest.TempPathFactory,
+    algorithm: str,
+    how: str,
+    size: int,
+    slide: int,
+    batches: list[tuple[list[Cells], list[Cells]]],
+) -> None:
+    on, predicate = JOINS["grid"]
+    window = sj.CountWindow(size, slide=slide)
+    cache = tmp_path_factory.mktemp("cache")
+    query = Query(wired(cache, "split", 3, 1, how, on=on, window=window, order_by="id", algorithm=algorithm), tasks=2)
+    oracle = Oracle(predicate, CountScope(size, size, slide), how, self_join=False)
+    for number, sides in enumerate(batches):
+        first = 100 * number
+        batch = {
+            side: [(first + 50 * place + at, *cells, number * SECOND) for at, cells in enumerate(rows)]
+            for place, (side, rows) in enumerate(zip(("left", "right"), sides, strict=True))
+        }
+        found = oracle.micro_batch(*([oracle_row(row) for row in batch[side]] for side in batch), None, "id")
+        right = sorted(((left and left["id"], right and right["id"], None) for left, right in found), key=repr)
+        assert step(query, batch) == right
+    assert {told["reinserted"] for told in query.figures} == {0}
 
 
 def rows_of(number: int, count: int) -> dict[str, list[Row]]:

@@ -48,6 +48,20 @@ def test_without_a_sample(frame: DataFrame) -> None:
     assert (told.copies, told.sample, told.spreads) == ({"left": 1.0, "right": 1.25}, None, {})
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "parts"),
+    [
+        ("auto", ""),
+        ("po_join", "each micro-batch inserts its own rows; those of the window are mapped as they were sealed"),
+        ("bplus_tree", "each micro-batch inserts all rows of the window again: bplus_tree has no sealed parts"),
+    ],
+)
+@pytest.mark.parametrize("on", ["l.x < r.x AND l.id > r.id", "l.x = r.x OR l.id < r.id"])
+def test_what_is_mapped(frame: DataFrame, algorithm: str, parts: str, on: str) -> None:
+    lines = explain_join(frame, frame, on=on, window=WINDOW, algorithm=algorithm).plan.splitlines()
+    assert [line.strip() for line in lines if "each micro-batch" in line] == ([parts] if parts else [])
+
+
 @pytest.mark.parametrize("strategy", ["split", "sub_windows"])
 def test_rows_that_are_stored_once(frame: DataFrame, strategy: Any) -> None:
     told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, strategy=strategy, partitions=8)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from slidejoin.index.probe import Probes
     from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
 
-__all__ = ["WOVEN_AT_ONCE", "ArchivedTree", "css_format", "walk_links"]
+__all__ = ["WOVEN_AT_ONCE", "ArchivedTree", "Link", "css_format", "walk_links"]
 
 WOVEN_AT_ONCE = 1 << 12
 """Probes whose matches from all links are merged at once."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from slidejoin.index.part_format import PartFormat
     from slidejoin.index.probe import Probes
     from slidejoin.papers.kernels.walking import ProbeRanges, WalkMatches
+    from slidejoin.papers.pim_tree.links import Link
     from slidejoin.spec.options import Options
 
 __all__ = ["IMTreeIndex", "Merging", "TwoStage"]
@@ -111,7 +112,7 @@ class TwoStage(Structure):
         """Search all that there is, and join the matches of sealed trees and of the others, see `Structure.walk`."""
         if not self._sealed:
             return self._walk_own(probes, begin, end, counts, ordinals)
-        links = [*(link for link, _ in self._sealed), _Own(self)]
+        links: list[Link] = [*(link for link, _ in self._sealed), _Own(self)]
         done, total, self._together = walk_links(links, probes, begin, end, counts, ordinals, self._together)
         return done, total
 

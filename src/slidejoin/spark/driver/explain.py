@@ -13,6 +13,8 @@ import pyarrow as pa
 from slidejoin.arguments import shown
 from slidejoin.display import Printed
 from slidejoin.errors import PredicateError, nearest
+from slidejoin.index.factory import part_format
+from slidejoin.index.part_format import STORED_KEYS
 from slidejoin.operator.ingest.batches import to_table
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.operator.multiway.multi_operator import MultiOperator
@@ -402,7 +404,7 @@ def _plan_text(plan: Plan, how: JoinType, sample: Mapping[Side, pa.Table] | None
     if shown.is_union:
         # Why an embedded join would take another index says nothing about sealed parts.
         lines = shown.explain(shown.sealed_terms).replace("inner join on", f"{how} join on").splitlines()
-        return "\n".join(line for line in lines if not line.strip().startswith("because "))
+        return "\n".join([*(one for one in lines if not one.strip().startswith("because ")), *_parts_text(shown)])
     operator = JoinOperator(shown, sealed=shown.sealed_terms)
     advisor, chosen, seen = operator.pair_advisor, shown.sealed_terms, None
     if advisor.open and sample is not None:
@@ -418,11 +420,24 @@ def _plan_text(plan: Plan, how: JoinType, sample: Mapping[Side, pa.Table] | None
             *([] if plan.rule is None else [f"output: {plan.rule.label}"]),
             f"index: {algorithm_in_words(chosen.algorithm)}",
             *([CHOOSES] if advisor.open else []),
+            *_parts_text(shown),
             *([] if seen is None else [f"measured in the sample: {seen}"]),
             *terms,
             *warnings,
         ]
     )
+
+
+def _parts_text(plan: Plan) -> list[str]:
+    """Return in words what an index that the user has set stores with each segment; nothing where buckets choose."""
+    config = plan.config
+    if config.algorithm == "auto":
+        return []
+    formats = {name: part_format([name], config.options) for name in plan.sealed_as(plan.sealed_terms)}
+    again = [name for name, own in formats.items() if own is STORED_KEYS]
+    if again:
+        return [f"each micro-batch inserts all rows of the window again: {' and '.join(again)} has no sealed parts"]
+    return ["each micro-batch inserts its own rows; those of the window are mapped as they were sealed"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
