@@ -45,15 +45,8 @@ def structure(options: Options, dims: int, first: int) -> Structure:
     return made
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@examples(12)
-@given(
-    seed=st.integers(0, 1 << 20), rows=st.sampled_from([4, 65, 300, 3000]), dims=st.integers(0, 3),
-    pieces=st.integers(1, 2), spread=st.sampled_from(["ties", "near", "far"]), parts=st.integers(1, 4),
-    floor=st.integers(0, 2),
-)  # fmt: skip
-def test_parts_and_new_rows_are_found(
-    options: Options, seed: int, rows: int, dims: int, pieces: int, spread: str, parts: int, floor: int
+def assert_found(
+    options: Options, *, seed: int, rows: int, dims: int, pieces: int, spread: str, parts: int, floor: int
 ) -> None:
     """Some rows are sealed, in several parts, the newest are inserted; then the oldest expire."""
     first = 1000
@@ -78,6 +71,24 @@ def test_parts_and_new_rows_are_found(
     found.fill(0, len(probes), np.cumsum(found.counts) - found.counts, pairs, stored)
     each = np.split(stored, np.cumsum(found.counts)[:-1])
     assert [sorted(part.tolist()) for part in each] == right
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@examples(12)
+@given(
+    seed=st.integers(0, 1 << 20), rows=st.sampled_from([4, 65, 300, 3000]), dims=st.integers(0, 3),
+    pieces=st.integers(1, 2), spread=st.sampled_from(["ties", "near", "far"]), parts=st.integers(1, 4),
+    floor=st.integers(0, 2),
+)  # fmt: skip
+def test_parts_and_new_rows_are_found(options: Options, **drawn: Any) -> None:
+    assert_found(options, **drawn)
+
+
+@pytest.mark.nojit
+@pytest.mark.parametrize("name", SEALING)
+@pytest.mark.parametrize("dims", [0, 2])
+def test_a_few_rows(name: str, dims: int) -> None:
+    assert_found(SMALL[name][-1], seed=dims, rows=60, dims=dims, pieces=1, spread="near", parts=3, floor=1)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -171,6 +171,7 @@ def test_watched_on_spark(spark: SparkSession, feed: Feed, caplog: pytest.LogCap
         assert all({"receive", "keep"} <= set(one.seconds) for one in told[:1])
         assert all(one.join.endswith(": l.x >= r.x - 1 AND l.x <= r.x + 1") for one in told)
     assert sum(one.rebuilt for one in seen) > 0
+    assert {one.reinserted for one in seen} == {0}
     same = ("rows_right", "late_rows", "pairs", "window_left", "window_right", "segments")
     assert [[getattr(one, name) for name in same] for one in of["told"]] == [
         [getattr(one, name) for name in same] for one in of["observed"]
