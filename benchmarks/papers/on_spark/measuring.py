@@ -3,8 +3,8 @@
 The index of a bucket is no part of its state, so rows need not pass the slowest structures before the clock starts::
 
     files ──▶ filling query, algorithm="auto" ──▶ checkpoint
-                                                    ├─ copy ─▶ first join:  micro-batches in a row ─▶ rows a second
-                                                    │                       files while it runs    ─▶ latencies
+                                                    ├─ copy ─▶ first join:  file by file         ─▶ rows a second
+                                                    │                       files while it works ─▶ latencies
                                                     └─ copy ─▶ second join: …
 
 Counts of all joins must agree, micro-batch by micro-batch, and those of some rows with DuckDB's.
@@ -12,12 +12,13 @@ Counts of all joins must agree, micro-batch by micro-batch, and those of some ro
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from benchmarks.papers.on_spark.points import Join, Live, Point
+    from slidejoin.spark.metrics.watch import JoinProgress, Watch
 
 __all__ = ["SparkRuns", "waited"]
 
@@ -53,33 +55,29 @@ INTERVAL = 0.25
 PATIENCE = 60.0
 """Seconds that rows may wait after the last one has arrived; those that still wait count as waiting so long."""
 
+LISTENING = 10.0
+"""Seconds to wait for Spark's listeners."""
+
 ALL_FILES = 1 << 20
 
 
 @dataclass(slots=True)
 class Stream:
-    """The rows of a point: those that fill its windows, and those that are measured.
+    """The rows of a point.
 
     Attributes
     ----------
     files : InputFiles
-    filling : int
-        Micro-batches that fill the windows.
-    stride : int
-        Every so many rows one is compared with DuckDB's.
-    expected : tuple of int, or None
-        What DuckDB finds of the measured micro-batches, when it was asked.
+        Those that fill its windows.
+    checkpoints : dict
+        Of queries that have read them, by what a state depends on.
+    expected : dict
+        What DuckDB finds of the rows of some micro-batches, every so many of them.
     """
 
     files: InputFiles
-    filling: int
-    stride: int
-    expected: tuple[int, int, int] | None = None
     checkpoints: dict[tuple[str, int, str], Path] = field(default_factory=dict)
-
-    def rows_before(self, micro_batch: int) -> int:
-        """Return how many rows of each side come before a micro-batch."""
-        return sum(self.files.rows[:micro_batch]) // len(self.files.sides())
+    expected: dict[tuple[int, int, int], tuple[int, int, int]] = field(default_factory=dict)
 
 
 class SparkRuns:
@@ -127,74 +125,79 @@ class SparkRuns:
 
     @staticmethod
     def _counts(join: Join) -> bool:
-        return join.algorithm is not None and join.live is None
+        return join.algorithm is not None
 
     def _stream(self, point: Point, root: Path) -> Stream:
-        """Write all files of a point."""
+        """Write the files that fill the windows of a point."""
         sides = point.source.sides
-        push, filling = max(point.push // sides, 1), max(int(FILLED * point.window) // FILLING, 1)
+        filling = max(int(FILLED * point.window) // FILLING, 1)
+        coming = (WARM + point.batches) * _push(point)
         lives = [one.live for one in point.joins.values() if one.live is not None]
-        coming = max([0, *(_file_rows(live, sides) * (_files(live) + 1) for live in lives)])
-        total = FILLING * filling + (WARM + point.batches) * push + coming
-        files = InputFiles(root, point.source.rows(total, self._seed))
+        coming += max([0, *(_file_rows(live, sides) * _files(live) for live in lives)])
+        files = InputFiles(root, point.source.rows(FILLING * filling + coming, self._seed))
         for _ in range(FILLING):
             files.add(filling)
-        for _ in range(WARM + point.batches):
-            files.add(push)
-        return Stream(files, FILLING, _stride(point.batches * push * sides))
+        return Stream(files)
 
     def _filled(self, point: Point, join: Join, stream: Stream) -> Path:
         """Return the checkpoint of a query that has read the rows that fill the windows."""
         if join.state not in stream.checkpoints:
             root = stream.files.root.parent / f"filled-{len(stream.checkpoints)}"
-            files = stream.files.linked(root, 0, stream.filling)
-            query = partial(self._query, point, _faster(join), files, 1, stream.stride)
-            run_query(query, root / "checkpoint")
+            files = stream.files.linked(root, 0)
+            run_query(partial(self._query, point, _faster(join), files, 1, 1), root / "checkpoint")
             stream.checkpoints[join.state] = root / "checkpoint"
         return stream.checkpoints[join.state]
 
     def _measured(self, point: Point, join: Join, stream: Stream, root: Path) -> Measured:
+        """Let one file after the other arrive at a query, and then files while it works."""
         from slidejoin.spark import watch  # noqa: PLC0415 - an extra
 
         # More state stores than tasks would only take time.
         self._spark.conf.set("spark.sql.shuffle.partitions", str(min(join.buckets, self._tasks)))
+        # Inner joins output nothing in micro-batches without rows.
+        self._spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
         if join.algorithm is not None:
             shutil.copytree(self._filled(point, join, stream), root / "checkpoint")
-        files = stream.files.linked(root, stream.filling, stream.filling + WARM + point.batches)
-        with watch(self._spark, keep=64) as seen:
-            done = run_query(partial(self._query, point, join, files, 1, stream.stride), root / "checkpoint")
-            measured = {batch["batchId"] for batch in done.batches[WARM:]}
-            end = time.monotonic() + 10
-            while join.algorithm is not None and measured - {one.batch_id for one in seen.recent}:
-                if time.monotonic() > end:
-                    break
-                time.sleep(POLL)
-            progress = [one for one in seen.recent if one.batch_id in measured]
-        rows = [batch["numInputRows"] for batch in done.batches[WARM:]]
-        speed = Spread.of(np.array(rows) / np.array(done.seconds(WARM)))
+        files = stream.files.linked(root, FILLING)
+        sides, push = point.source.sides, _push(point)
+        stride = _stride(point.batches * push * sides)
+        frame = self._query(point, join, files, ALL_FILES, stride)
+        with watch(self._spark, keep=1 << 10) as seen, Running(frame, root / "checkpoint", point.label) as query:
+            for _ in range(WARM):
+                files.add(push)
+                query.wait_for(sides * push)
+            first, speeds = files.written, []
+            for _ in range(point.batches):
+                files.add(push)
+                speeds.append(sides * push / sum(_seconds(one) for one in query.wait_for(sides * push)))
+            steady = query.batches[WARM:]
+            latencies = None if join.live is None else _waits(query, files, join.live, sides)
+            progress = _progress(seen, steady) if join.algorithm is not None else []
+        speed = Spread.of(speeds)
         if join.algorithm is None:
             return Measured(rows_per_second=speed, rows_out=1.0)
-        counts = _counted(done.batches[WARM:]) if join.output == "count" else None
-        checked, wrong = 0, 0
-        if counts is not None:
-            if stream.expected is None:
-                first, last = (stream.rows_before(stream.filling + n) for n in (WARM, WARM + point.batches))
-                stream.expected = expected_counts(
-                    point.source, point.window, stream.files.tables, range(first, last), stream.stride
-                )
-            checked, wrong = stream.expected[0], _differ(counts[1:], stream.expected[1:])
-        latencies = None
-        if join.live is not None:
-            live = self._live(point, join, files, root / "checkpoint", join.live)
-            latencies, checked, wrong = live.latencies, checked + live.checked, wrong + live.wrong
+        out = sum(one["observedMetrics"]["out"]["rows"] for one in steady)
+        checked, wrong, matches = 0, 0, out
+        if join.output == "count":
+            # Rows that arrived live are compared too, if all of them were read.
+            batches, last = (
+                (steady, first + point.batches * push) if query.late else (query.batches[WARM:], files.written)
+            )
+            matches = _counted(steady)[0]
+            compared = first, last, stride
+            if compared not in stream.expected:
+                rows = range(first, last)
+                stream.expected[compared] = expected_counts(point.source, point.window, files.tables, rows, stride)
+            checked, *expected = stream.expected[compared]
+            wrong = _differ(_counted(batches)[1:], expected)
         stored = sum(one.window_left + one.window_right for one in progress)
         return Measured(
             rows_per_second=speed,
             latencies=latencies,
             seconds=_mean_seconds([one.seconds for one in progress]),
             state_bytes=sum(one.window_bytes for one in progress) / max(stored, 1),
-            rows_out=done.rows_out(WARM) / sum(rows),
-            matches=done.rows_out(WARM) if counts is None else counts[0],
+            rows_out=out / (sides * push * point.batches),
+            matches=matches,
             checked_rows=checked,
             wrong=wrong,
         )
@@ -230,69 +233,103 @@ class SparkRuns:
             F.sum(sampled * (1 + row % WEIGHTS)).alias("weighted"),
         )
 
-    def _live(self, point: Point, join: Join, files: InputFiles, checkpoint: Path, live: Live) -> Waited:
-        """Let files arrive while the query runs."""
-        sides = point.source.sides
-        count, many = _file_rows(live, sides), _files(live)
-        stride, first = _stride(count * many * sides), files.written
-        frame = self._query(point, join, files, ALL_FILES, stride)
-        running = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-        batches: dict[int, dict[str, Any]] = {}
-        arrived: list[float] = []
 
-        def wait_for(rows: int, patience: float) -> bool:
-            """Wait until so many rows are read, and tell whether they were."""
-            end = time.monotonic() + patience
-            while True:
-                if running.exception() is not None:
-                    running.awaitTermination()  # raises the query's error
-                batches.update({one["batchId"]: dict(one) for one in running.recentProgress if one["numInputRows"]})
-                done = bool(sum(one["numInputRows"] for one in batches.values()) >= rows)
-                if done or time.monotonic() >= end:
-                    return done
-                time.sleep(POLL)
+class Running:
+    """A query that runs until the end of the block.
 
-        try:
-            # The first file meets a query that starts.
-            files.add(count)
-            wait_for(count * sides, PATIENCE)
-            start = time.time()
-            for number in range(many):
-                wait_for(ALL_FILES * count, start + (number + 1) * INTERVAL - time.time())
-                files.add(count)
-                arrived.append(time.time())
-            whole = wait_for((many + 1) * count * sides, PATIENCE)
-        except Exception as error:
-            msg = f"{point.label}: the query failed: {str(error).strip().partition(chr(10))[0]}"
-            raise SlideJoinError(msg) from error
-        finally:
-            running.stop()
-        every = [one for _, one in sorted(batches.items())]
-        latencies = waited(every, np.array(arrived), count * sides, time.time())
-        if not whole:
-            return Waited(latencies, 0, 0)
-        rows = range(first, files.written)
-        checked, *expected = expected_counts(point.source, point.window, files.tables, rows, stride)
-        return Waited(latencies, checked, _differ(_counted(every)[1:], expected))
+    Attributes
+    ----------
+    batches : list of dict
+        Spark's progress of the micro-batches that had rows.
+    late : bool
+        Whether rows were waited for in vain.
+    """
+
+    def __init__(self, frame: DataFrame, checkpoint: Path, label: str) -> None:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it
+
+        counted = frame.observe("out", F.count(F.lit(1)).alias("rows"))
+        self._query = counted.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+        self._label, self._waited_for = label, 0
+        self._seen: dict[int, dict[str, Any]] = {}
+        self.late = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._query.stop()
+
+    @property
+    def batches(self) -> list[dict[str, Any]]:
+        return [one for _, one in sorted(self._seen.items())]
+
+    def look(self) -> int:
+        """Take the progress that is new; return how many rows were read in all.
+
+        Raises
+        ------
+        SlideJoinError
+            If the query has failed.
+        """
+        failed = self._query.exception()
+        if failed is not None:
+            msg = f"{self._label}: the query failed: {str(failed).strip().partition(chr(10))[0]}"
+            raise SlideJoinError(msg)
+        self._seen |= {one["batchId"]: dict(one) for one in self._query.recentProgress if one["numInputRows"]}
+        return sum(one["numInputRows"] for one in self._seen.values())
+
+    def wait_for(self, rows: int, patience: float = math.inf) -> list[dict[str, Any]]:
+        """Wait until so many more rows are read; return the micro-batches that have read them."""
+        before, end = set(self._seen), time.monotonic() + patience
+        self._waited_for += rows
+        while self.look() < self._waited_for:
+            if time.monotonic() >= end:
+                self.late = True
+                break
+            time.sleep(POLL / 2)
+        return [one for number, one in sorted(self._seen.items()) if number not in before]
 
 
-class Waited(NamedTuple):
-    """How long rows waited, how many of them were compared with DuckDB's, and by how many matches these differ."""
+def _waits(query: Running, files: InputFiles, live: Live, sides: int) -> dict[str, float]:
+    """Let files arrive at a query while it works, and return how long their rows wait."""
+    count, before, start = _file_rows(live, sides), query.look(), time.time()
+    arrived: list[float] = []
+    for number in range(_files(live)):
+        time.sleep(max(0.0, start + (number + 1) * INTERVAL - time.time()))
+        files.add(count)
+        arrived.append(time.time())
+        # Spark remembers a few micro-batches alone.
+        query.look()
+    query.wait_for(len(arrived) * count * sides, PATIENCE)
+    return waited(query.batches, np.array(arrived), count * sides, before, time.time())
 
-    latencies: dict[str, float]
-    checked: int
-    wrong: int
+
+def _progress(seen: Watch, batches: Sequence[dict[str, Any]]) -> list[JoinProgress]:
+    """Return the join's figures of micro-batches; listeners are called a little after their end."""
+    numbers, end = {one["batchId"] for one in batches}, time.monotonic() + LISTENING
+    while numbers - {one.batch_id for one in seen.recent} and time.monotonic() < end:
+        time.sleep(POLL)
+    return [one for one in seen.recent if one.batch_id in numbers]
 
 
-def waited(batches: Sequence[dict[str, Any]], arrived: NDArray[np.float64], rows: int, now: float) -> dict[str, float]:
+def _seconds(batch: dict[str, Any]) -> float:
+    return float(batch["durationMs"]["triggerExecution"]) / 1e3
+
+
+def waited(
+    batches: Sequence[dict[str, Any]], arrived: NDArray[np.float64], rows: int, before: int, now: float
+) -> dict[str, float]:
     """Return how long rows waited from the arrival of their file to the end of its micro-batch, by percentile.
 
     Parameters
     ----------
     batches : sequence of dict
-        Spark's progress of all micro-batches. The first file that they read arrived before those of `arrived`.
+        Spark's progress of all micro-batches.
     arrived : (n,) float64
         When files arrived, each with so many `rows`.
+    before : int
+        Rows that were read before them.
     now : float
         The end of those that no micro-batch has read.
 
@@ -300,27 +337,24 @@ def waited(batches: Sequence[dict[str, Any]], arrived: NDArray[np.float64], rows
     --------
     >>> one = {"numInputRows": 5, "timestamp": "1970-01-01T00:00:10.000Z", "durationMs": {"triggerExecution": 2000}}
     >>> other = {"numInputRows": 10, "timestamp": "1970-01-01T00:00:20.000Z", "durationMs": {"triggerExecution": 1000}}
-    >>> waited([one, other], np.array([12.0, 13.0, 14.0]), 5, 30.0)
+    >>> waited([one, other], np.array([12.0, 13.0, 14.0]), 5, 5, 30.0)
     {'p50': 9.0, 'p75': 16.0, 'p95': 16.0, 'p100': 16.0}
     """
-    ends = [
-        datetime.fromisoformat(one["timestamp"]).timestamp() + one["durationMs"]["triggerExecution"] / 1e3
-        for one in batches
-    ]
+    ends = [datetime.fromisoformat(one["timestamp"]).timestamp() + _seconds(one) for one in batches]
     read = np.cumsum([one["numInputRows"] for one in batches])
-    last_rows = (np.arange(arrived.size) + 2) * rows
+    last_rows = before + (np.arange(arrived.size) + 1) * rows
     committed = np.array([*ends, now])[np.searchsorted(read, last_rows)]
     return percentiles(arrived, np.full(arrived.size, rows), committed)
-
-
-def _stride(rows: int) -> int:
-    """Return a distance of the ordinals that are compared; odd, as ordinals of a side are even or odd."""
-    return max(1, rows // SAMPLED) | 1
 
 
 def _faster(join: Join) -> Join:
     """Return a join with the same state that fills windows."""
     return replace(join, algorithm="auto", live=None)
+
+
+def _push(point: Point) -> int:
+    """Return the rows of each side in a micro-batch."""
+    return max(point.push // point.source.sides, 1)
 
 
 def _file_rows(live: Live, sides: int) -> int:
@@ -330,6 +364,11 @@ def _file_rows(live: Live, sides: int) -> int:
 
 def _files(live: Live) -> int:
     return max(1, round(live.seconds / INTERVAL))
+
+
+def _stride(rows: int) -> int:
+    """Return a distance of the ordinals that are compared; odd, as ordinals of a side are even or odd."""
+    return max(1, rows // SAMPLED) | 1
 
 
 def _counted(batches: Iterable[dict[str, Any]]) -> tuple[int, int, int]:

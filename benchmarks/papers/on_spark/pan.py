@@ -43,7 +43,7 @@ def pan_figures(*, full: bool, scale: int, executors: tuple[int, ...]) -> tuple[
     large = [point("S = 1", "equi", 1, {BI_SORT: Join(algorithm=BI_SORT)}, window=1 << 24, push=1 << 22)] * full
     rates = {
         matches: point(f"S = {matches:,}", "band", matches, joins(), push=1 << 15 if full else batch)
-        for matches in ((1, 16, 64, 1024, 16_384) if full else (1, 64, 1024))
+        for matches in ((1, 16, 64, 1024, 16_384) if full else (1, 1024))
     }
     pairs = {
         matches: point(
@@ -53,11 +53,12 @@ def pan_figures(*, full: bool, scale: int, executors: tuple[int, ...]) -> tuple[
     }
     workers = {
         matches: [
-            point(f"S = {matches}, {buckets} workers", "band", matches, joins(buckets))
-            for buckets in ((1, 2, 4, 8, 16) if full else (1, 4))
+            rates[matches] if buckets == BUCKETS and not full
+            else point(f"S = {matches}, {buckets} workers", "band", matches, joins(buckets))
+            for buckets in ((1, 2, 4, 8, 16) if full else (1, BUCKETS))
         ]
         for matches in ((1, 64) if full else (1,))
-    }
+    }  # fmt: skip
     clusters = [
         point(
             f"S = 1, {count} executor{'s' if count > 1 else ''}", "band", 1,
