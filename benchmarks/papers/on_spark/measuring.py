@@ -143,8 +143,7 @@ class SparkRuns:
         """Return the checkpoint of a query that has read the rows that fill the windows."""
         if join.state not in stream.checkpoints:
             root = stream.files.root.parent / f"filled-{len(stream.checkpoints)}"
-            files = stream.files.linked(root, 0)
-            run_query(partial(self._query, point, _faster(join), files, 1, 1), root / "checkpoint")
+            run_query(partial(self._query, point, _faster(join), stream.files, 1, 1), root / "checkpoint")
             stream.checkpoints[join.state] = root / "checkpoint"
         return stream.checkpoints[join.state]
 
@@ -156,21 +155,25 @@ class SparkRuns:
         self._spark.conf.set("spark.sql.shuffle.partitions", str(min(join.buckets, self._tasks)))
         # Inner joins output nothing in micro-batches without rows.
         self._spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+        # All joins read one folder: a source knows the files that the filling query has read by their paths.
+        files = stream.files
+        files.cut(FILLING)
         if join.algorithm is not None:
             shutil.copytree(self._filled(point, join, stream), root / "checkpoint")
-        files = stream.files.linked(root, FILLING)
         sides, push = point.source.sides, _push(point)
         stride = _stride(point.batches * push * sides)
         frame = self._query(point, join, files, ALL_FILES, stride)
         with watch(self._spark, keep=1 << 10) as seen, Running(frame, root / "checkpoint", point.label) as query:
+            if join.algorithm is None:
+                query.wait_for(sum(files.rows))
             for _ in range(WARM):
                 files.add(push)
                 query.wait_for(sides * push)
-            first, speeds = files.written, []
+            first, warm, speeds = files.written, len(query.batches), list[float]()
             for _ in range(point.batches):
                 files.add(push)
                 speeds.append(sides * push / sum(_seconds(one) for one in query.wait_for(sides * push)))
-            steady = query.batches[WARM:]
+            steady = query.batches[warm:]
             latencies = None if join.live is None else _waits(query, files, join.live, sides)
             progress = _progress(seen, steady) if join.algorithm is not None else []
         speed = Spread.of(speeds)
@@ -181,7 +184,7 @@ class SparkRuns:
         if join.output == "count":
             # Rows that arrived live are compared too, if all of them were read.
             batches, last = (
-                (steady, first + point.batches * push) if query.late else (query.batches[WARM:], files.written)
+                (steady, first + point.batches * push) if query.late else (query.batches[warm:], files.written)
             )
             matches = _counted(steady)[0]
             compared = first, last, stride

@@ -147,10 +147,17 @@ class InputFiles:
         """The number of the next row of each side."""
         return self._next
 
-    def linked(self, root: Path, first: int, last: int | None = None) -> InputFiles:
-        """Return the micro-batches from `first` on, and before `last`, as the input of another query, by links."""
-        behind = 0 if last is None else sum(self.rows[last:]) // len(self.sides())
-        rest = InputFiles(root, self.tables, self.rows[first:last], self.begin + first, self._next - behind)
+    def cut(self, first: int) -> None:
+        """Remove the micro-batches from `first` on: they can be added again."""
+        for number in range(first, len(self.rows)):
+            for side in self.sides():
+                self.path(side, number).unlink()
+        self._next -= sum(self.rows[first:]) // len(self.sides())
+        del self.rows[first:]
+
+    def linked(self, root: Path, first: int) -> InputFiles:
+        """Return the micro-batches from `first` on as the input of another query, by links to the same files."""
+        rest = InputFiles(root, self.tables, self.rows[first:], self.begin + first, self._next)
         for side in self.sides():
             rest.folder(side).mkdir(parents=True)
             for number in range(len(rest.rows)):
