@@ -101,6 +101,34 @@ def test_many_probes_find_the_same(output: str) -> None:
     assert 5 <= read <= 10
 
 
+@pytest.mark.parametrize("late", [0, 7])
+@pytest.mark.parametrize("options", SMALL["po_join"], ids=str)
+def test_counts_in_time_windows_list_no_rows(options: POJoin, late: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Event times in order are a range of ordinals in each part; out of order they are compared row by row."""
+    window = sj.TimeWindow(left=60, right=90, on="t", lateness=late)
+    both = [
+        sj.StreamJoin(on="l.a < r.a AND l.b > r.b", window=window, output="count", algorithm=one, threads=1)
+        for one in (options, "auto")
+    ]
+    listed: list[int] = []
+    search = POJoinIndex.search
+
+    def note(index: POJoinIndex, probes: Any) -> Any:
+        listed.append(len(probes))
+        return search(index, probes)
+
+    monkeypatch.setattr(POJoinIndex, "search", note)
+    rng, checked = np.random.default_rng(late), 0
+    for number in range(40):
+        times = [np.sort(rng.integers(10 * number, 10 * number + 10, 30)) - rng.integers(0, late + 1, 30) for _ in "lr"]
+        left, right = (streams(30, 2 * number + side) | {"t": times[side]} for side in (0, 1))
+        found, expected = (one.push(left=left, right=right) for one in both)
+        assert found.equals(expected)
+        checked += expected.column("match_count").to_numpy().sum()
+    assert checked > 10_000
+    assert bool(listed) == bool(late)
+
+
 def test_whole_structures_leave_at_once() -> None:
     join, index = made(POJoin(slide_interval=100, sub_intervals=2, blocking=True), 1000)
     for number in range(100):

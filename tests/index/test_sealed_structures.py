@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from slidejoin.index.factory import Keyspace, make_index, part_format
 from slidejoin.index.keys import RowKeys
 from slidejoin.index.protocol import Occupancy
+from slidejoin.papers.spo_join.part import ProbeBoxes
+from slidejoin.papers.spo_join.po_join_index import POJoinIndex
 from slidejoin.papers.structure import Structure
 from tests.index.test_planar import expected, rows_and_probes
 from tests.law.checks import examples
@@ -51,6 +53,8 @@ def assert_found(
     """Some rows are sealed, in several parts, the newest are inserted; then the oldest expire."""
     first = 1000
     content, probes = rows_and_probes(seed, rows, spread, dims, pieces, base=first)
+    # As event times do.
+    content[1][:, 2:].sort(axis=0)
     rng = np.random.default_rng(seed)
     bounds = [0, *np.sort(rng.integers(0, rows, parts)).tolist()]
     content[2][bounds[0] : bounds[1]] &= bool(rng.integers(0, 3))
@@ -71,6 +75,10 @@ def assert_found(
     found.fill(0, len(probes), np.cumsum(found.counts) - found.counts, pairs, stored)
     each = np.split(stored, np.cumsum(found.counts)[:-1])
     assert [sorted(part.tolist()) for part in each] == right
+    if isinstance(index, POJoinIndex):
+        counts = index.count_boxes(ProbeBoxes(probes.seeing_from(index.floor)))
+        assert counts is None or counts.tolist() == found.counts.tolist()
+        assert counts is not None or dims > 1
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

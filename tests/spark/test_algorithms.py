@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import slidejoin as sj
 from slidejoin.options import PIMTree, POJoin, RapTable, WibTree
 from tests.oracle import CountScope, Oracle
-from tests.spark.feeds import SECOND, expected, oracle_row
+from tests.spark.feeds import SECOND, expected, expected_counts, oracle_row
 from tests.spark.scenarios import LATENESS, LENGTH
 from tests.spark.stores import Query, wire
 from tests.spark.test_join_types import CASES as JOINS
 from tests.spark.test_join_types import step, wired
-from tests.spark.test_operator import WINDOW, streams
+from tests.spark.test_operator import WINDOW, streams, without_ties
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,6 +107,31 @@ def test_each_micro_batch_with_another_algorithm(
             query.micro_batch({side: [] for side in batch})
     assert query is not None
     assert query.pairs() == expected(batches, predicate[1], LENGTH, LATENESS, self_join=self_join)
+
+
+@pytest.mark.parametrize("strategy", ["grid", "split"])
+@pytest.mark.parametrize("algorithm", ["po_join", *VARIANTS[:3]], ids=str)
+@given(batches=streams(), self_join=st.booleans())
+@settings(max_examples=3)
+def test_counts(
+    tmp_path_factory: pytest.TempPathFactory,
+    algorithm: str | Options,
+    strategy: str,
+    batches: list[dict[str, list[Row]]],
+    self_join: bool,
+) -> None:
+    """Without a list of the rows, where event times come in order."""
+    cache = tmp_path_factory.mktemp("cache")
+    spec = wire(cache, INEQUALITIES[0], WINDOW, strategy, 3, self_join=self_join, output="count", algorithm=algorithm)
+    query = Query(spec, LATENESS)
+    if self_join:
+        batches = [{"left": without_ties(batch["left"])} for batch in batches]
+    for batch in batches:
+        query.micro_batch(batch)
+    found = sorted(
+        (row["side"], int(row["id" if row["side"] == "left" else "id_right"]), row["match_count"]) for row in query.rows
+    )
+    assert found == expected_counts(batches, INEQUALITIES[1], LENGTH, LATENESS, self_join=self_join)
 
 
 @pytest.mark.parametrize("algorithm", MAPPED[3:])

@@ -58,6 +58,15 @@ class StoredDims(OrdinalRing):
         """Take the newest rows, see `OrdinalRing`; those of sealed parts need no place."""
         super().put(parts, first, max(floor, self.sealed))
 
+    def column(self, dimension: int, first: int, end: int) -> NDArray[np.int64]:
+        """Return one value of each of the rows first…end-1, (end - first,) int64, all of one sealed part or of none."""
+        if first >= self.sealed:
+            newest: NDArray[np.int64] = self.values[np.arange(first, end) & (self.values.shape[0] - 1), dimension]
+            return newest
+        part = int(np.searchsorted(self._firsts, first, "right")) - 1
+        begin = int(self._firsts[part])
+        return self._parts[part][first - begin : end - begin, dimension]
+
     def keep_passing(
         self, probes: Probes, begin: int, end: int, ordinals: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
     from slidejoin.index.probe import Probes
 
-__all__ = ["Part", "ProbeBoxes"]
+__all__ = ["Part", "ProbeBoxes", "bounds_of"]
+
+
+def bounds_of(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the smallest and the largest value of each column, (2, d) int64; there are rows."""
+    return np.stack([values.min(axis=0), values.max(axis=0)])
 
 
 class ProbeBoxes:
@@ -49,7 +55,8 @@ class ProbeBoxes:
         aux_lo, aux_hi = (np.ascontiguousarray(ends[~second]) for ends in (probes.aux_lo, probes.aux_hi))
         self.rest = replace(probes, aux_lo=aux_lo, aux_hi=aux_hi, aux_dims=probes.aux_dims[~second])
         self.counted: tuple[Sequence[object], NDArray[np.int32]] | None = None
-        self._orders: tuple[int, int, dict[int, NDArray[np.int32]]] = (0, 0, {})
+        # Shared by all boxes that are made of these.
+        self._orders: list[tuple[int, int, dict[int, NDArray[np.int32]]]] = [(0, 0, {})]
 
     def __len__(self) -> int:
         return self.seen_from.size
@@ -60,14 +67,20 @@ class ProbeBoxes:
         `ends` (n,) int64 is a row of `lo`, `hi`, `lo_2` or `hi_2`; all structures that need the same share the
         order.
         """
-        of_begin, of_end, orders = self._orders
+        of_begin, of_end, orders = self._orders[0]
         if (of_begin, of_end) != (begin, end):
             orders = {}
-            self._orders = begin, end, orders  # at once: several threads read them
+            self._orders[0] = begin, end, orders  # at once: several threads read them
         key = ends.__array_interface__["data"][0]
         if key not in orders:
             orders[key] = sorted_order(ends[begin:end])
         return orders[key]
+
+    def seeing(self, seen_from: NDArray[np.int64], seen_to: NDArray[np.int64]) -> ProbeBoxes:
+        """Return the same boxes of probes that see other rows."""
+        made = copy(self)
+        made.seen_from, made.seen_to = seen_from, seen_to
+        return made
 
     def turns(self, begin: int, end: int) -> NDArray[np.int32]:
         """Return the order in which each probe's second term is most like the one before it: that of an end."""
@@ -85,13 +98,22 @@ class Part(Protocol):
     ----------
     rows : int
         How many.
-    newest : int
-        Ordinal of the newest row.
+    oldest, newest : int
+        Ordinals of the oldest and the newest row.
+    bounds : (2, d) int64 or None
+        The smallest and largest value of each further dimension, once they are known.
     """
+
+    bounds: NDArray[np.int64] | None
 
     @property
     def rows(self) -> int:
         """How many."""
+        ...
+
+    @property
+    def oldest(self) -> int:
+        """Ordinal of the oldest row."""
         ...
 
     @property

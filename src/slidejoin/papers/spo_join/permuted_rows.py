@@ -11,6 +11,7 @@ from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.papers.kernels.walking import WalkMatches
 from slidejoin.papers.spo_join.kernels.permuting import find_offsets
 from slidejoin.papers.spo_join.kernels.probing import BoxOffsets, RowOrders, probe_in_turn, probe_singly
+from slidejoin.papers.spo_join.part import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +70,7 @@ class PermutedRows:
         self.rows, self._singly, self._base = keys.size, tuple_by_tuple, base
         oldest, newest = (int(ordinals.min()), int(ordinals.max())) if span is None else span
         self.oldest, self.newest = base + oldest, base + newest
+        self.bounds: NDArray[np.int64] | None = None
         self._orders = RowOrders(permutation, ordinals, oldest, newest)
 
     @staticmethod
@@ -81,14 +83,17 @@ class PermutedRows:
             place_of[order] = np.arange(keys.size, dtype=np.int32)
             keys_2, permutation = second[order_2], place_of[order_2]
         span = int(ordinals[0]), int(ordinals[-1])
-        return PermutedRows(keys[order], ordinals[order], keys_2, permutation, span=span)
+        made = PermutedRows(keys[order], ordinals[order], keys_2, permutation, span=span)
+        made.bounds = bounds_of(aux)
+        return made
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return sealed rows as named arrays, from which `of_arrays` restores them."""
         span = np.array([self.oldest, self.newest], np.int64) - self._base
+        assert self.bounds is not None  # noqa: S101 - they are sealed
         return {
             "keys": self.keys, "ordinals": self.ordinals, "keys_2": self.keys_2, "permutation": self.permutation,
-            "span": span,
+            "span": span, "bounds": self.bounds,
         }  # fmt: skip
 
     @staticmethod
@@ -100,15 +105,19 @@ class PermutedRows:
             checked(arrays, "ordinals", keys.shape), checked(arrays, "permutation", keys_2.shape, np.int32)
         )  # fmt: skip
         oldest, newest = checked(arrays, "span", (2,)).tolist()
-        return PermutedRows(keys, ordinals, keys_2, permutation, span=(oldest, newest))
+        made = PermutedRows(keys, ordinals, keys_2, permutation, span=(oldest, newest))
+        made.bounds = checked(arrays, "bounds", (2, arrays["aux"].shape[1]))
+        return made
 
     def rebased(self, base: int, *, tuple_by_tuple: bool) -> PermutedRows:
         """Return sealed rows with the first ordinal; arrays are shared."""
         span = self._orders.oldest, self._orders.newest
-        return PermutedRows(
+        made = PermutedRows(
             self.keys, self.ordinals, self.keys_2, self.permutation,
             tuple_by_tuple=tuple_by_tuple, base=base, span=span,
         )  # fmt: skip
+        made.bounds = self.bounds
+        return made
 
     @staticmethod
     def bytes_of(rows: int) -> int:

@@ -43,13 +43,13 @@ from slidejoin.papers.spo_join.kernels.permuting import (
     read_values,
 )
 from slidejoin.papers.spo_join.options import POJoin
-from slidejoin.papers.spo_join.part import ProbeBoxes
+from slidejoin.papers.spo_join.part import ProbeBoxes, bounds_of
 from slidejoin.papers.spo_join.permuted_rows import PermutedRows
 from slidejoin.papers.spo_join.two_trees import CssTrees, MutableRows
 from slidejoin.papers.structure import AT_FIRST, Structure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -291,23 +291,66 @@ class POJoinIndex(Structure):
         self._each(parts, ask)
         return int(ends.min())
 
-    def _counted(self, parts: list[Part], boxes: ProbeBoxes, begin: int = 0) -> NDArray[np.int32]:
-        """Return how many rows each part has for each probe from `begin` on, (parts, n) int32; 0 for those before."""
+    def _counted(
+        self, parts: list[Part], boxes: ProbeBoxes, begin: int = 0, of_parts: Sequence[ProbeBoxes] | None = None
+    ) -> NDArray[np.int32]:
+        """Return how many rows each part has for each probe from `begin` on, (parts, n) int32; 0 for those before.
+
+        Each part may have `of_parts` boxes of its own, in which probes see other rows.
+        """
         n = len(boxes)
         counted = np.zeros((len(parts), n), np.int32)
 
         def count(number: int, part: Part) -> None:
             counts = np.zeros(n, np.int64)
-            self._read_as(part, n - begin).count(boxes, begin, n, counts)
+            own = boxes if of_parts is None else of_parts[number]
+            self._read_as(part, n - begin).count(own, begin, n, counts)
             counted[number] = counts
 
         self._each(parts, count)
         return counted
 
-    def count_boxes(self, boxes: ProbeBoxes) -> NDArray[np.int64]:
-        """Return how many rows each probe finds of those it sees, (n,) int64."""
-        total: NDArray[np.int64] = self._counted(self._parts(), boxes).sum(axis=0, dtype=np.int64)
+    def count_boxes(self, boxes: ProbeBoxes) -> NDArray[np.int64] | None:
+        """Return how many rows each probe finds of those it sees, (n,) int64.
+
+        None if that depends on further dimensions beyond the second term, such as event times that do not ascend.
+        """
+        parts = self._parts()
+        of_parts: list[ProbeBoxes] = []
+        for part in parts if boxes.rest.aux_dims.size else ():
+            own = self._in_dimensions(part, boxes)
+            if own is None:
+                return None
+            of_parts.append(own)
+        total: NDArray[np.int64] = self._counted(parts, boxes, 0, of_parts or None).sum(axis=0, dtype=np.int64)
         return total
+
+    def _in_dimensions(self, part: Part, boxes: ProbeBoxes) -> ProbeBoxes | None:
+        """Return boxes of probes that see only the rows of a part which are in their ranges of the dimensions left.
+
+        Where all rows of the part are in all of them, these are the boxes themselves. Where a dimension ascends, as
+        event times do, a range of it is a range of ordinals. None if it is neither.
+        """
+        # The values of rows that have expired may have been overwritten; no probe sees these.
+        rest, oldest, end = boxes.rest, max(part.oldest, self.floor), part.newest + 1
+        if oldest >= end or not len(boxes):
+            return boxes
+        if np.unique(rest.aux_dims).size < rest.aux_dims.size:
+            return None
+        if part.bounds is None:
+            columns = [self.stored.column(dimension, oldest, end) for dimension in range(self.dims)]
+            part.bounds = bounds_of(np.stack(columns, axis=1))
+        seen_from, seen_to = boxes.seen_from, boxes.seen_to
+        for dimension, low, high in zip(rest.aux_dims.tolist(), rest.aux_lo, rest.aux_hi, strict=True):
+            smallest, largest = part.bounds[:, dimension]
+            if low.max() <= smallest and largest <= high.min():
+                continue
+            values = self.stored.column(dimension, oldest, end)
+            if (values[1:] < values[:-1]).any():
+                return None
+            seen_from = np.maximum(seen_from, oldest + np.searchsorted(values, low, "left"))
+            seen_to = np.minimum(seen_to, oldest + np.searchsorted(values, high, "right"))
+        return boxes if seen_from is boxes.seen_from else boxes.seeing(seen_from, seen_to)
 
     def _spent(self, step: str, start: float) -> None:
         with self._lock:
@@ -374,9 +417,12 @@ class _CountsOnly:
     def search(self, probes: Probes) -> BatchMatches:
         """Count every probe's matches; several threads may search at once."""
         boxes = ProbeBoxes(probes.seeing_from(self._index.floor))
-        if boxes.rest.aux_dims.size:
-            return self._index.search(probes)
-        return CountedMatches(self._index.count_boxes(boxes), partial(self._index.search, probes))
+        counts = self._index.count_boxes(boxes)
+        return (
+            self._index.search(probes)
+            if counts is None
+            else CountedMatches(counts, partial(self._index.search, probes))
+        )
 
 
 class PartMerge:

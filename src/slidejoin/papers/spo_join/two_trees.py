@@ -18,6 +18,7 @@ from slidejoin.papers.pim_tree.bplus_tree import MutableTree
 from slidejoin.papers.pim_tree.css_tree import CssTree
 from slidejoin.papers.pim_tree.kernels.bplus_nodes import NOTHING
 from slidejoin.papers.spo_join.kernels.sets import TreeRanges, intersect_bit_sets, intersect_hash_sets
+from slidejoin.papers.spo_join.part import bounds_of
 from slidejoin.papers.structure import AT_FIRST
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class TwoTrees(ABC):
 
     def __init__(self, *, hashed: bool) -> None:
         self._hashed = hashed
+        self.bounds: NDArray[np.int64] | None = None
 
     @property
     @abstractmethod
@@ -70,6 +72,11 @@ class TwoTrees(ABC):
     def rows(self) -> int:
         """How many."""
         return self.ordinals.size
+
+    @property
+    def oldest(self) -> int:
+        """Ordinal of the oldest row."""
+        return self.base + int(self.ordinals[0])
 
     @property
     def newest(self) -> int:
@@ -184,7 +191,7 @@ class MutableRows(TwoTrees):
     def insert(self, keys: list[NDArray[np.int64]], ordinals: NDArray[np.int64]) -> None:
         """Insert the newest rows: keys (n,) int64 of each term, and their ordinals. O(n log(rows))."""
         first, past = self.rows, self.rows + ordinals.size
-        self.permuted = None
+        self.permuted = self.bounds = None
         if past > self._ordinals.size:
             self._ordinals = np.concatenate([self.ordinals, np.empty(max(past, 2 * first) - first, np.int64)])
         self._ordinals[first:past] = ordinals
@@ -194,7 +201,7 @@ class MutableRows(TwoTrees):
 
     def clear(self) -> None:
         """Remove all rows, but not the memory of the trees."""
-        self.permuted = None
+        self.permuted = self.bounds = None
         for tree in self.trees:
             tree.clear()
 
@@ -254,12 +261,15 @@ class CssTrees(TwoTrees):
         for column in columns:
             order = sorted_order(column)
             trees.append(CssTree.built(column[order], order.astype(np.int64), fan_out))
-        return CssTrees(trees, ordinals, hashed=False)
+        made = CssTrees(trees, ordinals, hashed=False)
+        made.bounds = bounds_of(aux)
+        return made
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return sealed rows as named arrays, from which `of_arrays` restores them."""
         named = {f"{at}.{name}": array for at, tree in enumerate(self.trees) for name, array in tree.arrays().items()}
-        return {"ordinals": self._ordinals, **named}
+        assert self.bounds is not None  # noqa: S101 - they are sealed
+        return {"ordinals": self._ordinals, "bounds": self.bounds, **named}
 
     @staticmethod
     def of_arrays(arrays: Mapping[str, NDArray[Any]]) -> CssTrees:
@@ -271,11 +281,15 @@ class CssTrees(TwoTrees):
         if any(tree.size != ordinals.size for tree in trees):
             msg = f"the trees of {ordinals.size} rows have {[tree.size for tree in trees]}"
             raise ValueError(msg)
-        return CssTrees(trees, ordinals, hashed=False)
+        made = CssTrees(trees, ordinals, hashed=False)
+        made.bounds = checked(arrays, "bounds", (2, arrays["aux"].shape[1]))
+        return made
 
     def rebased(self, base: int, *, hashed: bool) -> CssTrees:
         """Return sealed rows with the first ordinal; arrays are shared."""
-        return CssTrees(self.trees, self._ordinals, hashed=hashed, base=base)
+        made = CssTrees(self.trees, self._ordinals, hashed=hashed, base=base)
+        made.bounds = self.bounds
+        return made
 
     @property
     def ordinals(self) -> NDArray[np.int64]:
