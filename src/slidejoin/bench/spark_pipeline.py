@@ -129,6 +129,7 @@ class InputFiles:
     def add(self, count: int) -> None:
         """Write the next micro-batch, of so many rows a side."""
         tables = self.tables(self._next, self._next + count)
+        written = []
         for side, table in zip(SIDES, tables, strict=False):
             path = self.path(side, len(self.rows))
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,6 +139,9 @@ class InputFiles:
             # Spark reads files in the order of their times.
             number = self.begin + len(self.rows)
             os.utime(part, (number, number))
+            written.append((part, path))
+        # All sides together, as far as that is possible: a running query should see them in one micro-batch.
+        for part, path in written:
             part.rename(path)
         self._next += count
         self.rows.append(sum(table.num_rows for table in tables))
