@@ -13,7 +13,7 @@ import slidejoin as sj
 from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.options import POJoin
 from slidejoin.papers.spo_join.kernels.permuting import find_offsets
-from slidejoin.papers.spo_join.permuted_rows import PermutedRows
+from slidejoin.papers.spo_join.part import PermutedRows
 from slidejoin.papers.spo_join.po_join_index import POJoinIndex
 from tests.law.checks import ORDERS, assert_counts, assert_pairs, examples
 from tests.strategies import Case, cases

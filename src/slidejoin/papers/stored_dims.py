@@ -8,7 +8,7 @@ import numpy as np
 
 from slidejoin.index.kernels.found_rows import keep_passing
 from slidejoin.index.ordinal_ring import OrdinalRing
-from slidejoin.papers.kernels.sealed_dims import keep_passing_sealed
+from slidejoin.papers.kernels.sealed_dims import DimParts, keep_passing_sealed
 from slidejoin.runtime.array_pool import address_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,5 @@ class StoredDims(OrdinalRing):
         ranges = probes.aux_lo, probes.aux_hi, probes.aux_dims
         if not self._parts:
             return keep_passing(self.values, *ranges, begin, end, ordinals, counts)
-        return keep_passing_sealed(
-            self._firsts, self._addresses, self.values, *ranges, begin, end, ordinals, counts=counts
-        )
+        parts = DimParts(self._firsts, self._addresses, self.values)
+        return keep_passing_sealed(parts, *ranges, begin, end, ordinals, counts)

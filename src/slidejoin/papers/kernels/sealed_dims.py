@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from slidejoin.index.kernels.searching import passes
 from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, kernel
+from slidejoin.jit.groups import group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["keep_passing_sealed"]
+__all__ = ["DimParts", "keep_passing_sealed"]
 
 
-@kernel(I64, I64, I64_2D, I64_2D, I64_2D, I64, types.int64, types.int64, OUT_I64, OUT_I64, returns=types.int64)
+class DimParts(NamedTuple):
+    """Where the values of rows are, by ordinal.
+
+    Those of the rows from ``firsts[k]`` on, up to the next part's, lie side by side from ``addresses[k]`` on, (k,)
+    int64; those from ``firsts[-1]`` on are in `ring` (2**m, d) int64, row o in line ``o & (len(ring) - 1)``.
+    """
+
+    firsts: NDArray[np.int64]
+    addresses: NDArray[np.int64]
+    ring: NDArray[np.int64]
+
+
+DIM_PARTS = group(DimParts, I64, I64, I64_2D)
+
+
+@kernel(DIM_PARTS, I64_2D, I64_2D, I64, types.int64, types.int64, OUT_I64, OUT_I64, returns=types.int64)
 def keep_passing_sealed(
-    firsts: NDArray[np.int64],
-    addresses: NDArray[np.int64],
-    stored: NDArray[np.int64],
+    parts: DimParts,
     lows: NDArray[np.int64],
     highs: NDArray[np.int64],
     dims: NDArray[np.int64],
@@ -31,10 +45,10 @@ def keep_passing_sealed(
 ) -> int:
     """Drop the rows that are outside the further dimensions' ranges, as `index.kernels.found_rows.keep_passing` does.
 
-    The values of the rows from ``firsts[k]`` on, up to the next part's, lie side by side from ``addresses[k]`` on, (k,)
-    int64; those from ``firsts[-1]`` on are in `stored`, the ring. O(rows * (p + log(parts))).
+    O(rows * (p + log(parts))).
     """
-    ring, width, mask = np.int64(stored.ctypes.data), stored.shape[1], np.int64(stored.shape[0] - 1)
+    firsts, addresses, newest_rows = parts
+    ring, width, mask = np.int64(newest_rows.ctypes.data), newest_rows.shape[1], np.int64(newest_rows.shape[0] - 1)
     newest = firsts[U64(firsts.size - 1)]
     take, at, part = np.int64(0), 0, np.int64(0)
     for i in range(begin, end):

@@ -43,8 +43,7 @@ from slidejoin.papers.spo_join.kernels.permuting import (
     read_values,
 )
 from slidejoin.papers.spo_join.options import POJoin
-from slidejoin.papers.spo_join.part import ProbeBoxes, bounds_of
-from slidejoin.papers.spo_join.permuted_rows import PermutedRows
+from slidejoin.papers.spo_join.part import PermutedRows, ProbeBoxes, bounds_of
 from slidejoin.papers.spo_join.two_trees import CssTrees, MutableRows
 from slidejoin.papers.structure import AT_FIRST, Structure
 
