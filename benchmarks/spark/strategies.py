@@ -83,7 +83,9 @@ def query(
     )
 
 
-def measured(spark: SparkSession, files: InputFiles, name: str, options: argparse.Namespace, first: int) -> Measured:
+def measured(
+    spark: SparkSession, files: InputFiles, name: str, number: int, options: argparse.Namespace, first: int
+) -> Measured:
     """Run the join by one strategy over all files, and return what it took from micro-batch `first` on."""
     from slidejoin.spark import watch  # noqa: PLC0415 - an extra
 
@@ -91,7 +93,7 @@ def measured(spark: SparkSession, files: InputFiles, name: str, options: argpars
     with watch(spark, keep=2 * len(files.rows)) as seen:
         done: QueryRun = run_query(
             partial(query, spark, files, name, options.window, options.buckets, given),
-            files.root / f"checkpoint.{name}",
+            files.root / f"checkpoint.{name}.{number}",
         )
     took = np.array(done.seconds(first))
     last = seen.recent[-1]
@@ -123,8 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for _ in range(2 + options.batches):
             files.add(options.push)
         with session(f"local[{options.threads}]", options.buckets, root / "cache") as spark:
-            for name in options.strategies.split(","):
-                one = measured(spark, files, name, options, first)
+            for number, name in enumerate(options.strategies.split(",")):
+                one = measured(spark, files, name, number, options, first)
                 steps = ", ".join(
                     f"{step} {seconds:.2f}" for step, seconds in sorted(one.seconds.items(), key=lambda it: -it[1])[:8]
                 )

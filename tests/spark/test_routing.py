@@ -187,6 +187,24 @@ def test_auto_takes_the_cheapest(on: str, chosen: str) -> None:
     assert choose_strategy("auto", plan.bound, 2).name == few, "with two buckets a grid sends as much"
 
 
+@pytest.mark.parametrize(
+    ("buckets", "lengths", "chosen"),
+    [
+        (1, (10, 10), "broadcast"),
+        (2, (10, 10), "sub_windows"),
+        (8, (0, 10), "sub_windows"),
+        (8, (0, 0), "grid"),
+        (12, (10, 10), "grid"),
+    ],
+)
+def test_auto_stores_once_where_that_takes_less(buckets: int, lengths: tuple[int, int], chosen: str) -> None:
+    plan, _, _ = routed("l.a < r.a", pa.int64(), "auto", 1)
+    found = choose_strategy("auto", plan.bound, buckets, lengths=lengths, once=True)
+    assert found.name == chosen
+    assert "grid sends" in found.why
+    assert choose_strategy("auto", plan.bound, buckets, lengths=lengths).name in {"grid", "broadcast"}
+
+
 def test_grids_send_few_copies_evenly() -> None:
     for buckets in range(1, 60):
         grid = square_enough(buckets)

@@ -14,7 +14,7 @@ import numpy as np
 
 from slidejoin.index.factory import SEALED
 from slidejoin.index.kinds import CELLS, PLANAR, RUNS, kind_of
-from slidejoin.operator.selectivity import LEAST, selectivities
+from slidejoin.operator.selectivity import selectivities
 from slidejoin.plan.explanation import explained_index
 from slidejoin.plan.index_terms import RANGES, alternatives
 from slidejoin.sides import SIDES
@@ -203,9 +203,6 @@ than ranges are."""
 EARLY, ENOUGH = 1 << 10, 1 << 20
 """Rows between two checks, which take 1 ms: at least, and while the join is fast; in between they double."""
 
-CHECKS_A_WINDOW = 16
-"""Checks of a large window whose parts are sealed: another choice sorts all of them again."""
-
 OPEN, MOST_CELLS = float(1 << 62), 1e6
 """Wider ranges of integers than this are open, as are those of doubles that are that wide; and more cells than a probe
 reads."""
@@ -263,17 +260,6 @@ class PairAdvisor:
     def knows(self, chosen: IndexTerms) -> bool:
         """Tell whether this is one of the choices."""
         return chosen in self._choices
-
-    @staticmethod
-    def pays(rows: int, stored: int) -> bool:
-        """Tell whether a check of so many rows since the last one pays, where so many are stored.
-
-        Examples
-        --------
-        >>> PairAdvisor.pays(20, 0), PairAdvisor.pays(2_000, 10_000), PairAdvisor.pays(2_000, 100_000)
-        (False, True, False)
-        """
-        return rows >= max(2 * LEAST, stored // CHECKS_A_WINDOW)
 
     def due(self, rows: int, lengthened: Callable[[], bool]) -> int:
         """Return how many rows a check is about, 0 if it is not time for one.

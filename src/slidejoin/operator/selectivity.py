@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slidejoin.rows.payload import Payload
     from slidejoin.sides import Side
 
-__all__ = ["LEAST", "Selectivities", "passes", "rows_at_places", "selectivities"]
+__all__ = ["Selectivities", "passes", "rows_at_places", "selectivities"]
 
 PROBES, STORED, LEAST = 256, 512, 128
 """Rows of one side that are compared with rows of the other one, at most, and at least of either. One pair that passes

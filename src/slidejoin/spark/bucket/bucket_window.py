@@ -82,12 +82,12 @@ class BucketWindow:
         manifest, advisor = self.manifest, operator.pair_advisor
         if not advisor.open:
             return False
-        manifest.unchecked += sum(table.num_rows for table in rows.values())
-        if not advisor.pays(manifest.unchecked, sum(window.payload.rows for window in operator.windows.values())):
+        if not manifest.check_due(sum(table.num_rows for table in rows.values())):
             return False
         advisor.lost = manifest.lost
         better = operator.better_terms(rows, manifest.unchecked)
-        manifest.lost, manifest.unchecked = advisor.lost, 0
+        manifest.lost = advisor.lost
+        manifest.checked(changed=better is not None)
         if better is not None:
             manifest.chosen = better
         return better is not None

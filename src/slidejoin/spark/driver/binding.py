@@ -110,7 +110,9 @@ def bound_to(
     bound = plan.bound
     if not plan.is_union:
         warn_without_index(config, bound, plan.limit)
-    chosen = choose_strategy(strategy, bound, buckets, spread, lengths_of(window))
+    # Rows that wait for partners in other buckets take more where each is stored once.
+    once = config.how == "inner" and rule is None
+    chosen = choose_strategy(strategy, bound, buckets, spread, lengths_of(window), once=once)
     chosen = strategy_for(config, chosen, strategy, bound, buckets)
     numbers, hidden, helpers = _of_window(config, window)
     on = config.on

@@ -95,8 +95,8 @@ def stream_join(
         How rows are routed: by the key of an equality; by the cell of a value in a band of constant width; in a
         square grid of buckets, for any predicate; the right side everywhere, for a small one. With ``split`` and
         ``sub_windows`` a row is stored once, in the bucket of its hash or of its sub-window, and probes all buckets:
-        for long windows. ``auto`` takes the first of the other four that the predicate allows and that sends fewer rows
-        than the last of these.
+        for long windows. ``auto`` takes the first two where the predicate allows them, and otherwise what takes least
+        for the copies of a row that are sent and those that are stored.
     spread : int
         With ``hash`` and ``cell``: each key or cell gets `spread` times `spread` buckets, against one that has a large
         part of all rows. Every row is then sent and stored `spread` times.

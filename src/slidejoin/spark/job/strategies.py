@@ -38,6 +38,10 @@ them.
 STORE_ONCE = ("split", "sub_windows")
 """Strategies by which a row is stored in one bucket and probes all: SplitJoin's, and that of PanJoin and SPO-Join."""
 
+COPY_COST, STORED_COST = 1.0, 3.0
+"""What it takes to send a copy of a row to a bucket and to look for its matches there, and to store it there, as
+measured with 8 buckets: ``python -m benchmarks.spark.strategies``."""
+
 TURNS = 2
 """Sub-windows of a window for each bucket: a bucket has two or three of them, so that none has twice another's rows."""
 
@@ -125,7 +129,13 @@ class Strategy:
 
 
 def choose_strategy(
-    name: str, bound: BoundPredicate, buckets: int, spread: int = 1, lengths: tuple[int, int] = (0, 0)
+    name: str,
+    bound: BoundPredicate,
+    buckets: int,
+    spread: int = 1,
+    lengths: tuple[int, int] = (0, 0),
+    *,
+    once: bool = False,
 ) -> Strategy:
     """Return the strategy of that name for a predicate, or for ``auto`` the cheapest that it allows.
 
@@ -133,6 +143,8 @@ def choose_strategy(
     ----------
     lengths : pair of int
         How long rows of each side stay, in microseconds or rows.
+    once : bool, default False
+        Whether ``auto`` may choose a strategy that stores each row once.
 
     Raises
     ------
@@ -172,7 +184,11 @@ def choose_strategy(
         _check_unspread(name, bound, spread)
         width = -(-max(*lengths, 1) // (TURNS * buckets)) if name == "sub_windows" else 0
         return Strategy(name, width=width, why=requested)
-    return _of_all(name, bound, buckets, spread, requested)
+    if name == "auto":
+        name, why = _cheapest(buckets, once=once and max(lengths) > 0)
+        return replace(choose_strategy(name, bound, buckets, spread, lengths), why=why)
+    _check_unspread(name, bound, spread)
+    return Strategy(name, why=requested)
 
 
 def lengths_of(window: Window) -> tuple[int, int]:
@@ -187,18 +203,19 @@ def cell_width(term: RangeTerm, side: Side) -> int | float:
     return min(band * BANDS_A_CELL or 1, LARGEST)  # in cells without an end an infinity would have no place
 
 
-def _of_all(name: str, bound: BoundPredicate, buckets: int, spread: int, requested: str) -> Strategy:
-    """Return grid or broadcast, in which any two rows share a bucket."""
-    grid = square_enough(buckets)
-    sent = sum(sum(loads) for loads in grid.loads(1))
-    if name == "auto":
-        requested = (
-            f"the predicate has no equality and no band of constant width; for a row of each side, a grid sends "
-            f"{sent:.3g} copies and broadcast {1 + buckets}"
-        )
-        name = "grid" if sent < 1 + buckets else "broadcast"
-    _check_unspread(name, bound, spread)
-    return Strategy(name, why=requested)
+def _cheapest(buckets: int, *, once: bool) -> tuple[str, str]:
+    """Return the strategy that takes least for a row of each side among those that any predicate allows, and why."""
+    sent = {"grid": sum(map(sum, square_enough(buckets).loads(1))), "broadcast": 1.0 + buckets}
+    stored = dict(sent)
+    if once:
+        sent["sub_windows"], stored["sub_windows"] = 2.0 * buckets, 2.0
+    costs = {name: COPY_COST * sent[name] + STORED_COST * stored[name] for name in sent}
+    best = min(costs, key=lambda name: (costs[name], name))
+    each = ", ".join(
+        f"{name} sends {sent[name]:.3g} copies and stores {stored[name]:.3g}: {costs[name]:.3g}" for name in costs
+    )
+    why = "the predicate has no equality and no band of constant width; for a row of each side,"
+    return best, f"{why} in copies sent, each stored one counting {STORED_COST:.3g} more: {each}"
 
 
 def _check_unspread(name: str, bound: BoundPredicate, spread: int) -> None:

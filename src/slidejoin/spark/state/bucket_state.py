@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ID_STREAMS", "BucketState", "Manifest", "check_join", "digest"]
 
+PATIENCE = 1 << 8, 1 << 18
+"""Rows between two checks whether another index would be cheaper: at first, and while it stays; they double."""
+
 PART_BYTES = 4 << 20
 
 ID_STREAMS: dict[Side, str] = {"left": "ids of left rows", "right": "ids of right rows"}
@@ -85,6 +88,8 @@ class Manifest:
         What staying with them has cost, see `slidejoin.operator.advisors.PairAdvisor.lost`.
     unchecked : int
         Rows since it was last checked whether another index would be cheaper.
+    patience : int
+        Rows after which it is checked again.
     """
 
     origin: str = field(default_factory=new_id)
@@ -99,6 +104,7 @@ class Manifest:
     chosen: IndexTerms | None = None
     lost: float = 0.0
     unchecked: int = 0
+    patience: int = PATIENCE[0]
 
     @property
     def ids(self) -> list[str]:
@@ -127,8 +133,8 @@ class Manifest:
             plain["timer"] = self.timer
         if self.chosen is not None or self.lost:
             plain["index"] = [None if self.chosen is None else self.chosen.to_json(), round(self.lost)]
-        if self.unchecked:
-            plain["unchecked"] = self.unchecked
+        if self.unchecked or self.patience > PATIENCE[0]:
+            plain["unchecked"] = [self.unchecked, self.patience]
         if tuple(self.entries) != SIDES:
             plain["streams"] = list(self.entries)
         plain |= {_field(one): [entry.to_json() for entry in entries] for one, entries in self.entries.items()}
@@ -178,8 +184,20 @@ class Manifest:
             chosen, lost = index.items(2, 2)
             manifest.chosen, manifest.lost = chosen.or_none(IndexTerms.from_stored), lost.number(0)
         unchecked = stored.get("unchecked")
-        manifest.unchecked = 0 if unchecked is None else unchecked.whole(0)
+        if unchecked is not None:
+            rows, patience = unchecked.items(2, 2)
+            manifest.unchecked, manifest.patience = rows.whole(0), patience.whole(*PATIENCE)
         return manifest
+
+    def check_due(self, rows: int) -> bool:
+        """Tell whether it is time to check the index, with so many more rows: a check takes some milliseconds."""
+        self.unchecked += rows
+        return self.unchecked >= self.patience
+
+    def checked(self, *, changed: bool) -> None:
+        """Note that the index was checked, and perhaps changed."""
+        self.patience = PATIENCE[0] if changed else min(2 * max(self.patience, self.unchecked), PATIENCE[1])
+        self.unchecked = 0
 
     def check_arrived(self, before: Mapping[Side, int]) -> None:
         """Check how many rows the sequencer of a count window says had arrived before this micro-batch.
