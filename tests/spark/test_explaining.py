@@ -111,10 +111,14 @@ def test_it_says_that_a_second_operator_outputs_the_rows_of_a_semi_join(frame: D
 
 def test_a_grid_says_what_it_sends(frame: DataFrame) -> None:
     told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, partitions=8)
-    assert "a grid sends 5.75 copies and broadcast 9" in str(told)
+    assert "strategy: sub_windows of length" in str(told)
+    assert "grid sends 5.75 copies and stores 5.75 (cost 2" in str(told)
+    assert "sub_windows sends 16 copies and stores 2 (cost 2" in str(told)
+    told = explain_join(frame, frame, on="l.x < r.x", window=WINDOW, strategy="grid", partitions=8)
     assert "expected load, assuming uniform hashes: 0.99, 0.99," in str(told)
     assert told.copies == {"left": 3.0, "right": pytest.approx(2.75)}
-    told = explain_join(frame, on="l.x < r.x AND l.x > 1", window=WINDOW, partitions=9, self_join=True)
+    given: dict[str, Any] = {"window": WINDOW, "strategy": "grid", "partitions": 9, "self_join": True}
+    told = explain_join(frame, on="l.x < r.x AND l.x > 1", **given)
     assert told.copies == {"left": pytest.approx(5)}, "three buckets as left, three as right, one of them as both"
     assert "slidejoin_as" not in str(told)
     assert "filter on left rows, before the index: l.x > 1" in str(told)

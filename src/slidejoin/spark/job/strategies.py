@@ -212,10 +212,10 @@ def _cheapest(buckets: int, *, once: bool) -> tuple[str, str]:
     costs = {name: COPY_COST * sent[name] + STORED_COST * stored[name] for name in sent}
     best = min(costs, key=lambda name: (costs[name], name))
     each = ", ".join(
-        f"{name} sends {sent[name]:.3g} copies and stores {stored[name]:.3g}: {costs[name]:.3g}" for name in costs
+        f"{name} sends {sent[name]:.3g} copies and stores {stored[name]:.3g} (cost {costs[name]:.3g})" for name in costs
     )
-    why = "the predicate has no equality and no band of constant width; for a row of each side,"
-    return best, f"{why} in copies sent, each stored one counting {STORED_COST:.3g} more: {each}"
+    why = "the predicate has no equality and no band of constant width; for a row of each side"
+    return best, f"{why} {each}, where storing a copy costs {STORED_COST / COPY_COST:.3g} times what sending it does"
 
 
 def _check_unspread(name: str, bound: BoundPredicate, spread: int) -> None:
