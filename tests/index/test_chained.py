@@ -9,7 +9,8 @@ import slidejoin as sj
 from slidejoin.index.keys import RowKeys
 from slidejoin.options import ChainedBPlusTree, ChainedCssTree
 from slidejoin.papers.pim_tree.bplus_tree import MutableTree
-from slidejoin.papers.pim_tree.chained import ArchivedTree, ChainedIndex
+from slidejoin.papers.pim_tree.chained import ChainedIndex
+from slidejoin.papers.pim_tree.links import ArchivedTree
 from slidejoin.spec.options import KNOWN_STRUCTURES
 from tests.index.chains import NO_WINDOW
 

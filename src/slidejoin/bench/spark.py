@@ -24,11 +24,11 @@ from slidejoin.bench.report import Report, Spread, millions
 from slidejoin.bench.spark_pipeline import POLL, InputFiles, run_query, session
 from slidejoin.bench.streams import Streams
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.options import STRUCTURES
 from slidejoin.runtime.threads import cores
 from slidejoin.spark.driver.checkpoints import DELTAS, snapshots_for
 from slidejoin.spec.join_options import JOIN_TYPES, ONE_SIDED, STRATEGIES, UNMATCHED
 from slidejoin.spec.join_spec import algorithms
+from slidejoin.spec.options import KNOWN_STRUCTURES
 from slidejoin.spec.window import TimeWindow
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ OUTPUTS = ("pairs", "count")
 RESULTS = (*OUTPUTS, *(how for how in JOIN_TYPES if how != "inner"))
 """What the case can output: pairs of an inner join, counts of it, or the rows of another join."""
 
-TWO_TERMS = frozenset(name for name, structure in STRUCTURES.items() if structure.two_terms)
+TWO_TERMS = frozenset(name for name, structure in KNOWN_STRUCTURES.known().items() if structure.two_terms)
 """Indexes that are made for two comparisons."""
 
 STEP = 1000
