@@ -15,7 +15,7 @@ from benchmarks.papers.on_spark.pan import pan_figures
 from benchmarks.papers.on_spark.spo import spo_figures
 from benchmarks.spark.cluster import cluster
 from benchmarks.spark.run import ON_A_CLUSTER
-from slidejoin.bench.case import at_least, choice, compile_kernels
+from slidejoin.bench.case import at_least, choice, compile_kernels, say
 from slidejoin.bench.spark_pipeline import session
 from slidejoin.runtime.threads import cores
 
@@ -90,7 +90,11 @@ def run(
     for machine in dict.fromkeys(point.executors for point in points.values()):
         with ExitStack() as running:
             chosen = measure or running.enter_context(_spark(machine, tasks, seed)).measure
-            measured |= {label: chosen(one) for label, one in points.items() if one.executors == machine}
+            for label, one in points.items():
+                if one.executors == machine:
+                    measured[label] = chosen(one)
+                    each = ", ".join(f"{name} {it.rows_per_second.median:,.0f}" for name, it in measured[label].items())
+                    say(f"{label}: rows/s: {each}")
     results = [
         result for figure in figures for result in (*results_of(figure, measured), *_model(figure, measured, tasks))
     ]
