@@ -96,12 +96,11 @@ def measured(
             files.root / f"checkpoint.{name}.{number}",
         )
     took = np.array(done.seconds(first))
-    last = seen.recent[-1]
     steps: dict[str, float] = {}
     for one in seen.recent[-len(took) :]:
         for step, seconds in one.seconds.items():
             steps[step] = steps.get(step, 0.0) + seconds / len(took)
-    state = last.window_bytes / (2 * options.window)
+    state = float(np.mean([one.window_bytes for one in seen.recent[-len(took) :]])) / (2 * options.window)
     return Measured(name, float(np.median(2 * options.push / took)), state, steps, done.rows_out(first))
 
 
@@ -124,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         first = len(files.rows) + 2
         for _ in range(2 + options.batches):
             files.add(options.push)
-        with session(f"local[{options.threads}]", options.buckets, root / "cache") as spark:
+        with session(f"local[{options.threads}]", options.threads, root / "cache") as spark:
             for number, name in enumerate(options.strategies.split(",")):
                 one = measured(spark, files, name, number, options, first)
                 steps = ", ".join(
