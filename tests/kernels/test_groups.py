@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel
+from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel, load
 from slidejoin.jit.groups import group
 
 if TYPE_CHECKING:
@@ -57,6 +57,31 @@ def test_arrays_of_a_group_may_be_read_only(*, writable: bool) -> None:
     assert sums[0] == 6
     add_both(Pair(values, sums), 3)
     assert sums[0] == 18
+
+
+@pytest.mark.skipif(not hasattr(add_to, "nopython_signatures"), reason="plain Python converts nothing")
+def test_another_thread_may_have_made_the_first_call_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has installed the conversions between two looks of this one, to which none is new then."""
+
+    class Late(NamedTuple):
+        values: NDArray[np.int64]
+        size: int
+
+    @kernel(group(Late, I64, types.int64), OUT_I64)
+    def add_late(column: Late, sums: NDArray[np.int64]) -> None:
+        sums[U64(0)] += column.values[U64(0)] + column.size
+
+    load(add_late)
+    install = add_late.typingctx.install_possible_conversions  # type: ignore[attr-defined]  # Numba's
+
+    def installed_meanwhile(actual: Any, formal: Any) -> Any:
+        install(actual, formal)
+        return install(actual, formal)
+
+    monkeypatch.setattr(add_late.typingctx, "install_possible_conversions", installed_meanwhile)  # type: ignore[attr-defined]
+    sums = np.zeros(1, np.int64)
+    add_late(Late(np.arange(5, 9), 2), sums)
+    assert sums[0] == 7
 
 
 @pytest.mark.skipif(not hasattr(add_to, "nopython_signatures"), reason="plain Python converts nothing")
