@@ -40,6 +40,7 @@ def pan_figures(*, full: bool, scale: int, executors: tuple[int, ...]) -> tuple[
         point(size(rows), "equi", 1, joins() | ({EMPTY: Join(algorithm=None)} if rows == batch else {}), push=rows)
         for rows in ((1 << 15, 1 << 17, 1 << 20) if full else (batch // 4, batch))
     ]
+    of_storm = sizes[1]
     large = [point("S = 1", "equi", 1, {BI_SORT: Join(algorithm=BI_SORT)}, window=1 << 24, push=1 << 22)] * full
     rates = {
         matches: point(f"S = {matches:,}", "band", matches, joins(), push=1 << 15 if full else batch)
@@ -126,16 +127,14 @@ def pan_figures(*, full: bool, scale: int, executors: tuple[int, ...]) -> tuple[
             number="15g",
             shows="throughput in Storm, sub-windows of 2^20",
             says="as an empty system that only receives rows: only the ratio of figure 15h is in the text",
-            points=(sizes[-1] if not full else sizes[1],),
+            points=(of_storm,),
             because="Spark takes the place of Storm",
         ),
         Figure(
             number="15h",
             shows="throughput in multiples of the empty system's",
             says="always about 0.9",
-            points=(sizes[-1] if not full else sizes[1],),
-            reported={
-                ((sizes[-1] if not full else sizes[1]).label, EMPTY, "speed"): 0.9,
-            },
+            points=(of_storm,),
+            reported={(of_storm.label, EMPTY, "speed"): 0.9},
         ),
     )
