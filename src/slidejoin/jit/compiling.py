@@ -78,6 +78,7 @@ def kernel(*signature: Any, returns: Any = types.void) -> Callable[[F], F]:  # n
         if not numba.config.DISABLE_JIT:
             made._cache = KernelCache(function)  # noqa: SLF001 - Numba has no way to choose the key
             _load_later(made, returns(*signature))
+            _match_again(made)
             INTERPRETER.imported(made)
         KERNELS.append((made, perf_counter() - start))
         return cast("F", made)
@@ -125,6 +126,22 @@ def _load_later(made: Any, signature: Any) -> None:  # noqa: ANN401 - Numba's ke
     # Numba calls these two when it has no compiled form: for a call, and for one inside another kernel.
     made._ready, made._compile_for_args, made.get_call_template = ready, called, called_compiled  # noqa: SLF001
     made._cache.declare(signature, made.targetctx)  # noqa: SLF001
+
+
+def _match_again(made: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
+    """Let a call be matched once more whoever has installed the conversions of its arguments.
+
+    Where a call matches no signature, Numba installs conversions, of a writable array to a read-only one, say, and
+    matches it again if some were new. Of two threads that make their first calls at once the second one finds none new:
+    the first has just installed them, and the call would be refused.
+    """
+    search = made._search_new_conversions  # noqa: SLF001 - Numba has no other way
+
+    def searched(*args: Any, **keywords: Any) -> bool:
+        search(*args, **keywords)
+        return True
+
+    made._search_new_conversions = searched  # noqa: SLF001 - see above
 
 
 def _check_room() -> None:

@@ -19,7 +19,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.jit.background import BACKGROUND, setting
-from slidejoin.jit.registry import has_kernels, match_again, of_joins
+from slidejoin.jit.registry import has_kernels, of_joins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,9 +77,8 @@ class Interpreter:
             self._closed = True
 
     def imported(self, kernel: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
-        """Record a kernel, which several threads may call for the first time."""
+        """Record a kernel."""
         self.cold |= not self._closed and not kernel._cache.file.is_file()  # noqa: SLF001 - as `compiling` sets it
-        match_again(kernel)
 
     def awaits(self, kernel: Any) -> bool:  # noqa: ANN401 - see above
         """Tell whether another process is compiling a kernel, or is about to: it is not there, and rows are pushed."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["KERNELS", "has_kernels", "match_again", "of_joins"]
+__all__ = ["KERNELS", "has_kernels", "of_joins"]
 
 KERNELS: list[tuple[Callable[..., Any], float]] = []
 """All kernels so far and the seconds that each took to compile or to load from the cache, see `warming`."""
@@ -28,19 +28,3 @@ def has_kernels(module: str) -> bool:
 def of_joins(kernel: object) -> bool:
     """Return whether a kernel belongs to joins; those of benchmarks and tests do not."""
     return has_kernels(str(getattr(kernel, "__module__", "")))
-
-
-def match_again(kernel: Any) -> None:  # noqa: ANN401 - Numba's kernels are untyped
-    """Let a call be matched once more whoever has installed the conversions of its arguments.
-
-    Where a call matches no signature, Numba installs conversions, of a writable array to a read-only one, say, and
-    matches it again if some were new. Of two threads that make their first calls at once the second one finds none new:
-    the first has just installed them, and the call would be refused.
-    """
-    search = kernel._search_new_conversions  # noqa: SLF001 - Numba has no other way
-
-    def searched(*args: Any, **keywords: Any) -> bool:
-        search(*args, **keywords)
-        return True
-
-    kernel._search_new_conversions = searched  # noqa: SLF001 - see above
