@@ -34,7 +34,7 @@ WIDEST = 140
 WORDS = ("asked", "asking", "told", "found", "kept", "beside", "anew", "put out", "halves")
 """Words that say many things, or what a term of the field says better."""
 INDEXES = frozenset({"band_cells", "bi_sort", "planar"})
-"""Names that `slidejoin.index.kinds` has for everybody else."""
+"""Names that `slidejoin.index.protocol` has for everybody else."""
 INDEX_ROOMS = ("index", "papers", "spec")
 GERUNDS = re.compile(r"^(weav|tally|piec|plac|rang|pair|reach|clos|ask|spread|stream|locat)ing$")
 """Names of modules that do not say what these make."""
@@ -50,18 +50,18 @@ class Figure:
 
 MOST = {
     "lines of the core": Figure(77_700, 66_000),
-    "modules": Figure(482, 470),
+    "modules": Figure(477, 470),
     "rooms": Figure(14, 15),
-    "arrows between rooms": Figure(102, 60),
+    "arrows between rooms": Figure(101, 60),
     "modules with a single importer": Figure(60, 60),
-    "modules under 60 lines": Figure(12, 0),
+    "modules under 60 lines": Figure(6, 0),
     "modules over 600 lines": Figure(0, 0),
     "strings that name modules": Figure(0, 0),
     "names of indexes outside of their room": Figure(0, 0),
     "constants that tests set": Figure(23, 0),
     "kernels with more than 12 parameters": Figure(0, 0),
     "calls with more than 8 positional arguments": Figure(0, 0),
-    "nameless places of word arrays": Figure(6, 0),
+    "nameless places of word arrays": Figure(0, 0),
     "questions for the kind of window": Figure(2, 0),
     "lines of the docs over 140 characters": Figure(0, 0),
     "modules named by a gerund": Figure(0, 0),

@@ -22,7 +22,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.late_imports import KERNELS, PAPERS
+from slidejoin.jit.registry import ALL_KERNELS, PAPERS
 
 if TYPE_CHECKING:
     from slidejoin.api.feed import Feed
@@ -136,7 +136,7 @@ def _import_papers() -> None:
     import slidejoin.papers  # noqa: F401, PLC0415 - loaded when they are requested
 
 
-KERNELS.register(_import_kernels)
+ALL_KERNELS.register(_import_kernels)
 PAPERS.register(_import_papers)
 
 

@@ -76,7 +76,6 @@ import slidejoin.plan.kernels.packing
 import slidejoin.predicate.kernels.ends
 import slidejoin.predicate.kernels.hashing
 import slidejoin.predicate.kernels.instructions
-import slidejoin.predicate.kernels.range_union
 import slidejoin.rows.kernels.gathering
 import slidejoin.rows.kernels.records
 import slidejoin.rows.kernels.text_table

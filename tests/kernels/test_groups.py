@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel, load
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I64, U64, group, kernel, load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

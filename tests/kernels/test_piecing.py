@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.predicate.kernels.range_union import tidy_pieces
+from slidejoin.predicate.kernels.ends import tidy_pieces
 from tests.law.checks import examples
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1

@@ -15,9 +15,8 @@ import pytest
 from slidejoin.jit import warming
 from slidejoin.jit.caching import KernelCache, _Files, _parts, _reached
 from slidejoin.jit.folders import KERNEL_FOLDERS, KernelFolders, _Folders
-from slidejoin.jit.registry import KERNELS, has_kernels
+from slidejoin.jit.registry import ALL_KERNELS, KERNELS, has_kernels
 from slidejoin.jit.warming import warm_up
-from slidejoin.late_imports import KERNELS as all_kernels  # noqa: N811 - not a constant of kernels
 
 
 def test_all_kernels_are_found_by_the_next_process() -> None:
@@ -142,7 +141,7 @@ def test_a_kernel_is_made_of_all_modules_that_its_module_imports() -> None:
 
 
 def test_every_module_of_kernels_is_among_all() -> None:
-    all_kernels.run()
+    ALL_KERNELS.run()
     package = Path(warming.__file__).parent.parent
     known = len(KERNELS)
     for path in [*package.rglob("kernels/*.py"), *package.glob("jit/vectors/*.py")]:

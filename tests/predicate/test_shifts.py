@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slidejoin.jit.vectors.shifting import CALM, OPEN_HIGH, OPEN_LOW, shift_ends, unite_ends
 from slidejoin.predicate import as_predicate
 from slidejoin.predicate.bind import bind
-from slidejoin.predicate.kernels.range_union import tidy_pieces
+from slidejoin.predicate.kernels.ends import tidy_pieces
 from slidejoin.predicate.truth.values import INT64_MAX, INT64_MIN, Batch
 
 if TYPE_CHECKING:

@@ -157,7 +157,7 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
     names = sorted(
         [
             "slidejoin",
-            "slidejoin.late_imports",
+            "slidejoin.jit.registry",
             "slidejoin.spark",
             *rooms,
             "slidejoin.spark.bucket.tasks",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
+from time import perf_counter
 from typing import TYPE_CHECKING, NoReturn
 
 from slidejoin import __version__
-from slidejoin.cli.compiling import compile_in_words
 from slidejoin.cli.stopping import stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Event
 
-__all__ = ["main"]
+__all__ = ["compile_in_words", "main"]
 
 MISSING = """\
 slidejoin: the command line needs the packages typer and rich, and {name} is not installed.
@@ -60,3 +60,13 @@ def _main(given: list[str], stop: Event | None, *, leaving: bool) -> NoReturn:
 
             java.close()
     sys.exit(0)
+
+
+def compile_in_words() -> None:
+    """Compile all kernels and say so in one line. It needs no package but those of a plain installation."""
+    start = perf_counter()
+    from slidejoin.jit.warming import check_saved, compile_all, kernels  # noqa: PLC0415 - loads Numba, part of what is measured
+
+    compiled = len(compile_all())
+    check_saved()
+    sys.stdout.write(f"{kernels():,} kernels ready, {compiled} compiled now, {perf_counter() - start:.1f} s\n")

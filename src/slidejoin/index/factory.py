@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.keys import StoredKeys
-from slidejoin.index.kinds import CELLS, PLANAR
 from slidejoin.index.part_format import STORED_KEYS, PartFormat, checked
 from slidejoin.index.planar.planar_index import PlanarIndex
 from slidejoin.index.planar.run import PlanarRun, of_rows
+from slidejoin.index.protocol import CELLS, PLANAR
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.run import Run, build_run
 from slidejoin.index.union.row_values import values_of

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from slidejoin.index.keys import StoredKeys
 from slidejoin.index.part_format import STORED_KEYS
+from slidejoin.spec.options import BiSort, Planar, structure_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.spec.options import Options
 
-__all__ = ["Index", "Occupancy", "Probing", "Request", "Unfit"]
+__all__ = ["CELLS", "PLANAR", "RUNS", "Index", "IndexKind", "Occupancy", "Probing", "Request", "Unfit", "kind_of"]
 
 
 class Occupancy(NamedTuple):
@@ -240,3 +241,42 @@ class Index(ABC):
     def spilled(self) -> int | None:
         """Rows that did not fit into their bucket so far; None of an index without buckets."""
         return None
+
+
+CELLS, RUNS, PLANAR = "band_cells", BiSort.name, Planar.name
+"""Those that ``auto`` chooses from: a table of cells, sorted runs, and runs with bounds of a second key."""
+
+
+class IndexKind(NamedTuple):
+    """What an index can do.
+
+    Attributes
+    ----------
+    fixed_width : bool
+        Whether ranges of its key need one narrow width, as cells are as wide.
+    two_keys : bool
+        Whether it answers ranges of two keys at once.
+    equality_only : bool
+        Whether it finds single keys only.
+    """
+
+    fixed_width: bool = False
+    two_keys: bool = False
+    equality_only: bool = False
+
+
+KINDS = {CELLS: IndexKind(fixed_width=True), PLANAR: IndexKind(two_keys=True)}
+
+
+def kind_of(name: str) -> IndexKind:
+    """Return what the index of a name that ``algorithm=`` takes can do; ``"auto"`` as sorted runs.
+
+    Examples
+    --------
+    >>> kind_of("planar").two_keys, kind_of("hash").equality_only, kind_of("bi_sort")
+    (True, True, IndexKind(fixed_width=False, two_keys=False, equality_only=False))
+    """
+    structure = structure_named(name)
+    if structure is None:
+        return KINDS.get(name, IndexKind())
+    return IndexKind(two_keys=structure.two_terms, equality_only=structure.equality_only)

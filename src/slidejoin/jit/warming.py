@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
 
+from slidejoin.errors import ConfigError
 from slidejoin.jit.background import alone_in, processes
 from slidejoin.jit.compiling import file_of, load
 from slidejoin.jit.folders import KERNEL_FOLDERS
 from slidejoin.jit.progress import PROGRESS, QUIET
-from slidejoin.jit.registry import KERNELS, of_joins
-from slidejoin.late_imports import KERNELS as ALL_KERNELS
+from slidejoin.jit.registry import ALL_KERNELS, KERNELS, of_joins
 from slidejoin.runtime.processes import python_command
 from slidejoin.runtime.threads import cores
 
@@ -253,3 +253,11 @@ def _warmed(kernel: Callable[..., Any], seconds: float, spent: dict[str, float])
 def _name(kernel: object) -> str:
     module, name = str(getattr(kernel, "__module__", "")), str(getattr(kernel, "__name__", ""))
     return f"{module.rpartition('.')[2]}.{name}"
+
+
+def check_saved() -> None:
+    """Raise ConfigError if compiled kernels could not be saved."""
+    left = len(uncompiled())
+    if left:
+        msg = f"{left} compiled kernels could not be saved; set NUMBA_CACHE_DIR to a folder that you can write to"
+        raise ConfigError(msg)

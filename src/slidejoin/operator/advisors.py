@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from slidejoin.index.factory import SEALED
-from slidejoin.index.kinds import CELLS, PLANAR, RUNS, kind_of
+from slidejoin.index.protocol import CELLS, PLANAR, RUNS, kind_of
 from slidejoin.operator.selectivity import selectivities
 from slidejoin.plan.explanation import explained_index
 from slidejoin.plan.index_terms import RANGES, alternatives

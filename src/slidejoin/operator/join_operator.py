@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.errors import StateError
-from slidejoin.index.kinds import RUNS
+from slidejoin.index.protocol import RUNS
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
 from slidejoin.operator.advisors import IndexAdvisor, PairAdvisor

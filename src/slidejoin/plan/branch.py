@@ -9,7 +9,7 @@ import numpy as np
 
 from slidejoin.errors import PredicateError
 from slidejoin.index.cells.band_cells import LONGEST
-from slidejoin.index.kinds import CELLS, PLANAR, RUNS, kind_of
+from slidejoin.index.protocol import CELLS, PLANAR, RUNS, kind_of
 from slidejoin.plan.cell_axis import cell_axes
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.composite import Composite

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from slidejoin.errors import NoIndexWarning
-from slidejoin.index.kinds import CELLS, PLANAR, RUNS
+from slidejoin.index.protocol import CELLS, PLANAR, RUNS
 from slidejoin.predicate import columns_of, to_sql
 from slidejoin.predicate.expression.build import shown
 from slidejoin.predicate.expression.expr import And, Compare

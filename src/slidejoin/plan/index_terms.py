@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from slidejoin.index.kinds import CELLS, PLANAR, RUNS
+from slidejoin.index.protocol import CELLS, PLANAR, RUNS
 from slidejoin.plan.cell_axis import axes_of_widths, cell_axes
 from slidejoin.plan.closed_ranges import Shaped, closing_pairs
 

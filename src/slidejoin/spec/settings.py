@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from slidejoin.arguments import shown, whole_number
 from slidejoin.errors import ArgumentError, ArgumentTypeError
-from slidejoin.late_imports import PAPERS
+from slidejoin.jit.registry import PAPERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

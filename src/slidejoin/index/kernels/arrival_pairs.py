@@ -17,11 +17,11 @@ from slidejoin.jit.compiling import (
     OUT_U32,
     U32,
     U64,
+    group,
     inlined,
     kernel,
     prefetch,
 )
-from slidejoin.jit.groups import group
 from slidejoin.jit.vectors.vectors import LOW_32, fill_lanes, widen_lanes
 
 if TYPE_CHECKING:

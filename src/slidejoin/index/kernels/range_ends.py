@@ -23,8 +23,7 @@ from slidejoin.index.kernels.searching import (
     place_of,
     refined,
 )
-from slidejoin.jit.compiling import I32, I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64_2D, OUT_I64, OUT_I64_2D, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import ask_for, load_32, load_64
 from slidejoin.jit.vectors.words import LANES, WORDS, count_lines, load_key
 

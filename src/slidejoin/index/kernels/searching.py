@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_U32, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_U32, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import load_32, load_64
 from slidejoin.jit.vectors.words import LANES, WORDS, count_lines, load_key
 

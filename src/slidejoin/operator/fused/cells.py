@@ -12,7 +12,7 @@ from slidejoin.index.answer import MatchPositions
 from slidejoin.index.cells.kernels.probing import MARGIN
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
-from slidejoin.index.kinds import CELLS
+from slidejoin.index.protocol import CELLS
 from slidejoin.jit.vectors.fields import words_for
 from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, key_columns, keys_say_all, near, range_terms

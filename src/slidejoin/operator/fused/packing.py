@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.index.kinds import CELLS
+from slidejoin.index.protocol import CELLS
 from slidejoin.jit.vectors.fields import WORD, word, words_for
 from slidejoin.operator.fused.common import columns_of_terms
 from slidejoin.operator.fused.kernels.packing import MOST_PARTS, PACKING, PART, PLACED, pack_keys

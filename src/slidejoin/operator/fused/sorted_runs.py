@@ -15,7 +15,7 @@ import numpy as np
 from slidejoin.index.factory import run_chain
 from slidejoin.index.kernels.arrival_pairs import ProbeStretch, SideCounts, SideMatches, merge_counts, merge_pairs
 from slidejoin.index.kernels.view import ARRIVED, SIZE, SLIDE
-from slidejoin.index.kinds import CELLS, RUNS
+from slidejoin.index.protocol import CELLS, RUNS
 from slidejoin.index.sorted_runs.kernels.buffering import merge_coming, sort_coming
 from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.jit.vectors.words import LANES

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slidejoin.index.kernels.view import ABOVE, BELOW
-from slidejoin.index.kinds import CELLS
+from slidejoin.index.protocol import CELLS
 from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_FLAGS, OUT_I64_2D, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_FLAGS, OUT_I64_2D, U64, group, inlined, kernel
 from slidejoin.jit.vectors.doubles import bits_of
 from slidejoin.jit.vectors.memory import i64_at, load_8, load_16, load_32, load_64, place_of, prefetch_at, u8_at
 from slidejoin.jit.vectors.vectors import LOW_32

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I32, I64, OUT_I64, U32, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64, OUT_I64, U32, U64, group, inlined, kernel
 from slidejoin.jit.vectors.vectors import LOW_32
 from slidejoin.jit.vectors.words import OUT_WORDS
 

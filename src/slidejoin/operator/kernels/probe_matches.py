@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import FLAGS, I64, OUT_I32, OUT_U32, U64, inlined, kernel, prefetch
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import FLAGS, I64, OUT_I32, OUT_U32, U64, group, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from slidejoin.index.kinds import RUNS
+from slidejoin.index.protocol import RUNS
 from slidejoin.operator.window.side import SideWindow
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.widths import SLICE, TableLimit, in_one_chunk

@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import group
 from slidejoin.jit.vectors.memory import i32_at, i64_at
 
 if TYPE_CHECKING:

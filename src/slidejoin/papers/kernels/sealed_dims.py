@@ -8,8 +8,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.index.kernels.searching import passes
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, group, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, U64, group, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

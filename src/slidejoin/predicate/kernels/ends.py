@@ -1,4 +1,6 @@
-"""Exact bounds of ranges of doubles: the largest double for which a rounded expression is at most a bound.
+"""Ends of ranges: exact bounds of doubles, and several ranges of a probe joined.
+
+The exact bound of a range of doubles is the largest double for which a rounded expression is at most a bound.
 
 A comparison such as ``l.x + 0.1 <= r.x`` holds, as written, for all l.x up to some double, since rounding keeps the
 order. That double is a few steps away from ``r.x - 0.1``, which is rounded itself. The operations are inverted one at a
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.compiling import I64_2D, OUT_I64, OUT_I64_2D, U64, inlined, kernel
 from slidejoin.jit.vectors.doubles import F64, FIRST_KEY, LAST_KEY, divided, key_of, value_of
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ __all__ = [
     "UNPLUS_INPUT",
     "UNTIMES",
     "find_ends",
+    "tidy_pieces",
 ]
 
 (
@@ -257,3 +260,42 @@ def find_ends(  # noqa: C901, PLR0912 - one path through a program, seen whole
             empty = lo[at] > hi[at]
             lo[at], hi[at] = 1 if empty else lo[at], 0 if empty else hi[at]
     return odd
+
+
+@kernel(OUT_I64_2D, OUT_I64_2D, types.boolean, types.int64)
+def tidy_pieces(lo: NDArray[np.int64], hi: NDArray[np.int64], joins: bool, most: int) -> None:
+    """Put the pieces of each row into ascending order, in place, empty ones last and as (1, 0).
+
+    lo and hi (k, n) int64, the ends of k pieces of each of n rows, both included. With `joins` pieces that overlap
+    become one; beyond `most` pieces the last ones are joined across their gaps. O(n * k) for pieces in about that
+    order.
+    """
+    lows, highs = np.empty(lo.shape[0], np.int64), np.empty(lo.shape[0], np.int64)
+    for row in range(lo.shape[1]):
+        i, count = U64(row), np.int64(0)
+        for piece in range(lo.shape[0]):
+            low, high = lo[U64(piece), i], hi[U64(piece), i]
+            if low > high:
+                continue
+            at = count
+            while at > 0 and lows[U64(at - 1)] > low:
+                lows[U64(at)], highs[U64(at)] = lows[U64(at - 1)], highs[U64(at - 1)]
+                at -= 1
+            lows[U64(at)], highs[U64(at)] = low, high
+            count += 1
+        if joins and count > 0:
+            last = np.int64(0)
+            for piece in range(1, count):
+                if lows[U64(piece)] <= highs[U64(last)]:
+                    highs[U64(last)] = max(highs[U64(last)], highs[U64(piece)])
+                else:
+                    last += 1
+                    lows[U64(last)], highs[U64(last)] = lows[U64(piece)], highs[U64(piece)]
+            count = last + 1
+        if count > most:
+            highs[U64(most - 1)] = highs[U64(count - 1)]
+            count = np.int64(most)
+        for piece in range(lo.shape[0]):
+            some = piece < count
+            lo[U64(piece), i] = lows[U64(piece)] if some else 1
+            hi[U64(piece), i] = highs[U64(piece)] if some else 0

@@ -111,7 +111,7 @@ def _tidy(pieces: list[Piece], most: int, n: int, *, exact: bool) -> Pieces:
 
 @cache
 def _kernel() -> Callable[..., None]:
-    from slidejoin.predicate.kernels.range_union import tidy_pieces  # noqa: PLC0415 - loads Numba, which planning does not need
+    from slidejoin.predicate.kernels.ends import tidy_pieces  # noqa: PLC0415 - loads Numba, which planning does not need
 
     return tidy_pieces
 

@@ -24,8 +24,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from slidejoin.jit.compiling import I64, OUT_FLAGS, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_FLAGS, OUT_I64, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import load_64, place_of, prefetch_at
 from slidejoin.rows.kernels.copying import copy_bytes, store_64
 from slidejoin.rows.kernels.records import LONG, SHORT, short_words

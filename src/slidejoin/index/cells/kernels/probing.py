@@ -39,8 +39,7 @@ from slidejoin.index.cells.kernels.table import (
     Cells,
 )
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, OWN, SIZE, SLIDE, first_seen
-from slidejoin.jit.compiling import I64, OUT_I32, OUT_U32, U64, inlined, kernel, prefetch
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I32, OUT_U32, U64, group, inlined, kernel, prefetch
 from slidejoin.jit.vectors.vectors import (
     LOW_32,
     borrowed,

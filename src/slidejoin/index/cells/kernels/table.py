@@ -40,8 +40,7 @@ from slidejoin.index.cells.kernels.buckets import (
     SPREAD,
     bucket_of,
 )
-from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_U32, U32, U64, inlined, kernel, prefetch
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_U32, U32, U64, group, inlined, kernel, prefetch
 from slidejoin.jit.vectors.vectors import LOW_32, borrowed, dead_lanes, first_one
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ __all__ = [
     "sweep_cells",
 ]
 
-WORDS, SLOTS, LINK, NEWEST = 16, 7, 7, 15
+WORDS, SLOTS, LINK, POSITIONS, NEWEST = 16, 7, 7, 8, 15
 ALL_SLOTS = (1 << SLOTS) - 1
 HALF = 1 << 31
 
@@ -206,12 +205,12 @@ def insert_cells(  # noqa: C901 - one path through an insert, seen whole
                         break
                 now, place = CHAINED | line << 4 | (spread - 1), -1
                 slot = line * WORDS + first_one(free if free != 0 else ALL_SLOTS)
-                pool[U64(slot)], pool[U64(slot + 8)] = U32_OF(key & LOW_32), position
+                pool[U64(slot)], pool[U64(slot + POSITIONS)] = U32_OF(key & LOW_32), position
             slots[U64(head + LINK)], slots[U64(head + NEWEST)] = U32_OF(now), position
             beyond += 1
         if place >= 0:
             slot = place + first_one(free)
-            slots[U64(slot)], slots[U64(slot + 8)] = U32_OF(key & LOW_32), position
+            slots[U64(slot)], slots[U64(slot + POSITIONS)] = U32_OF(key & LOW_32), position
         smallest, largest = min(smallest, key), max(largest, key)
         j += 1
     state[CURSOR], state[SMALLEST], state[LARGEST] = cursor, smallest, largest
@@ -231,5 +230,5 @@ def sweep_cells(words: NDArray[np.uint32], first: int, last: int, floor: int) ->
         place = bucket * WORDS
         dead = dead_lanes(words, place, bound)
         while dead != 0:
-            words[U64(place + 8 + first_one(dead))] = U32_OF(floor & LOW_32)
+            words[U64(place + POSITIONS + first_one(dead))] = U32_OF(floor & LOW_32)
             dead &= dead - 1

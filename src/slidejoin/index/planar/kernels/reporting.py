@@ -22,8 +22,7 @@ from slidejoin.index.planar.kernels.lanes import (
     offsets_inside,
     ranks_inside,
 )
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I64, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import load_64, prefetch_at, put_64
 from slidejoin.jit.vectors.words import load_key
 

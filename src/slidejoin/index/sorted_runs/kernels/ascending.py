@@ -18,8 +18,7 @@ from numba.extending import intrinsic
 from slidejoin.index.kernels.range_ends import AIMS, BLOCK, FIRST, GUESS, ORDERED, PAST, Ordered, aim_around, guess
 from slidejoin.index.kernels.searching import BASE, DIRECTORY, LARGEST, SMALLEST, STEP, WORDS_AT, place_of
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, first_in_window
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I32, OUT_U32, U32, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I32, OUT_U32, U32, U64, group, kernel
 from slidejoin.jit.vectors.memory import load_64
 from slidejoin.jit.vectors.words import LANES, OUT_WORDS, WORDS, copy_positions, count_of, splat
 

@@ -21,8 +21,7 @@ from slidejoin.index.kernels.searching import (
     Criteria,
     passes,
 )
-from slidejoin.jit.compiling import I32, I64_2D, OUT_I32, OUT_U32, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64_2D, OUT_I32, OUT_U32, U64, group, kernel
 from slidejoin.jit.vectors.memory import load_64
 from slidejoin.jit.vectors.words import LANES, copy_positions, keep_positions, keep_seen
 

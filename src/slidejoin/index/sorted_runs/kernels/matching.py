@@ -21,8 +21,7 @@ from slidejoin.index.kernels.searching import (
     Criteria,
     passes,
 )
-from slidejoin.jit.compiling import I32, I64_2D, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64_2D, U64, group, kernel
 from slidejoin.jit.vectors.memory import ask_for, load_64
 from slidejoin.jit.vectors.words import LANES, spread, write_ordinals, write_seen
 

@@ -8,8 +8,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.index.kernels.searching import mark_directory
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, OUT_U32, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, OUT_U32, U64, group, inlined, kernel
 from slidejoin.jit.vectors.words import LANES, OUT_WORDS, WORDS, keep_words
 
 if TYPE_CHECKING:

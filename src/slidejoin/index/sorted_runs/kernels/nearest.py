@@ -24,8 +24,7 @@ from slidejoin.index.kernels.searching import (
     Criteria,
     passes,
 )
-from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, OUT_I64_2D, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64, I64_2D, OUT_I32, OUT_I64, OUT_I64_2D, U64, group, inlined, kernel
 from slidejoin.jit.vectors.doubles import bits_of, value_of
 from slidejoin.jit.vectors.memory import load_64
 from slidejoin.jit.vectors.words import load_key

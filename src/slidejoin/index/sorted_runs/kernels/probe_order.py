@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_I32, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I32, U64, group, kernel
 from slidejoin.jit.vectors.sorting import BITS, BUCKETS
 from slidejoin.jit.vectors.words import OUT_WORDS
 

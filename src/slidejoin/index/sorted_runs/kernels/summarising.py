@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_I64, OUT_I64_2D, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I64, OUT_I64_2D, U64, group, inlined, kernel
 from slidejoin.jit.vectors.doubles import bits_of, of_bits
 from slidejoin.jit.vectors.memory import ask_for, load_64
 from slidejoin.jit.vectors.words import load_key

@@ -18,8 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from slidejoin.index.kernels.view import ARRIVED, OWN, SIZE, SLIDE, first_in_window
-from slidejoin.jit.compiling import I64, OUT_I64, OUT_U32, U32, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I64, OUT_U32, U32, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import load_16, load_32, load_64, put_32, put_64
 from slidejoin.jit.vectors.vectors import count_ones
 from slidejoin.jit.vectors.words import OUT_WORDS, WORDS

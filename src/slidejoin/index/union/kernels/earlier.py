@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U32, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U32, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import prefetch_at
 from slidejoin.jit.vectors.vectors import LOW_32
 from slidejoin.jit.vectors.words import load_key

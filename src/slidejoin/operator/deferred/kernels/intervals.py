@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from numba import types
 
 from slidejoin.index.kernels.view import first_in_window, leaves_with
-from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I64, U64, group, kernel
 
 if TYPE_CHECKING:
     import numpy as np

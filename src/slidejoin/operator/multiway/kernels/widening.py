@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, OUT_I64_2D, U64, group, kernel
 from slidejoin.jit.vectors.vectors import LOW_32
 from slidejoin.operator.kernels.probe_matches import PROBE_MATCHES
 

@@ -12,8 +12,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.index.cells.kernels.buckets import GOLDEN, bucket_of
-from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_I64_2D, U64, inlined, kernel, prefetch
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import FLAGS, I64, OUT_I64, OUT_I64_2D, U64, group, inlined, kernel, prefetch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

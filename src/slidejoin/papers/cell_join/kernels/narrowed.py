@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64_2D, OUT_U32, U32, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64_2D, OUT_U32, U32, U64, group, inlined, kernel
 from slidejoin.jit.vectors.vectors import borrowed, first_one
 from slidejoin.papers.kernels.walking import ENTRIES, MatchEntries, ProbeRanges
 from slidejoin.papers.kernels.walking import RANGES as PROBE_RANGES
@@ -171,6 +170,13 @@ def _meet_window(frames: Any, frame: Any, ranges: Any, begin: Any, end: Any, met
 
 
 @inlined
+def _four_from(words: Any, first: Any) -> Any:  # noqa: ANN401
+    second = first + 1
+    third = second + 1
+    return words[U64(first)], words[U64(second)], words[U64(third)], words[U64(third + 1)]
+
+
+@inlined
 def _next_hit(words: Any, place: Any, past: Any, met: Any, first: Any, together: Any) -> Any:  # noqa: ANN401
     """Return the first place from `place` on, in steps, where some word is in a range met; or one from `past` on.
 
@@ -182,8 +188,7 @@ def _next_hit(words: Any, place: Any, past: Any, met: Any, first: Any, together:
         while place < past and not any_word(words, place, low, span):
             place += WORDS_AT_ONCE
     else:
-        four_lows = lows[U64(first)], lows[U64(first + 1)], lows[U64(first + 2)], lows[U64(first + 3)]
-        four_spans = spans[U64(first)], spans[U64(first + 1)], spans[U64(first + 2)], spans[U64(first + 3)]
+        four_lows, four_spans = _four_from(lows, first), _four_from(spans, first)
         while place < past and not any_word_in_ranges(words, place, four_lows, four_spans):
             place += WORDS_AT_ONCE
     return place

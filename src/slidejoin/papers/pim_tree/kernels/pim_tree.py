@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I64, U64, group, kernel
 from slidejoin.jit.vectors.atomics import read_word, swap_word, write_word
 from slidejoin.jit.vectors.memory import place_of
 from slidejoin.jit.vectors.words import load_key

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I64, OUT_I64, U64, group, inlined, kernel
 from slidejoin.jit.vectors.fields import ARRAY, i64_in, record
 from slidejoin.jit.vectors.memory import place_of, prefetch_at
 from slidejoin.papers.kernels.in_words import reader

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from numba import types
 
-from slidejoin.jit.compiling import I32, I64, OUT_I64, U32, U64, kernel
-from slidejoin.jit.groups import group
+from slidejoin.jit.compiling import I32, I64, OUT_I64, U32, U64, group, kernel
 from slidejoin.jit.vectors.vectors import LOW_32
 
 if TYPE_CHECKING:
