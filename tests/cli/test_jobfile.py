@@ -167,14 +167,20 @@ def test_a_job_cannot_be_changed():
         read().join.how = "left"  # type: ignore[misc]
 
 
+READ = "one of parquet, csv, json, orc, avro, text, xml, kafka, delta, iceberg, rate, rate-micro-batch, socket, jdbc"
+
 # what is replaced in the good file, by what, and the whole message
 WRONG = [
     ("[sink]", "[sinks]", "sinks: unknown key; the keys here are sources, join, sink, spark. Did you mean 'sink'?"),
-    ('format = "csv"\n', "", "sources.quotes.format: missing; expected one of csv, parquet, json."),
+    (
+        'format = "csv"\n',
+        "",
+        f"sources.quotes.format: missing; expected {READ}, or the name of another that Spark has.",
+    ),
     (
         'format = "csv"',
         'format = "cvs"',
-        "sources.quotes.format: got 'cvs', expected one of csv, parquet, json. Did you mean 'csv'?",
+        f"sources.quotes.format: got 'cvs', expected {READ}, or the name of another that Spark has. Did you mean",
     ),
     (
         'schema = "price DOUBLE, ts TIMESTAMP"\n',
@@ -191,8 +197,8 @@ WRONG = [
         "where =",
         "wher =",
         (
-            "sources.quotes.wher: unknown key; the keys here are format, path, stream, schema, columns, where, "
-            "options, max_files_per_trigger. Did you mean 'where'?"
+            "sources.quotes.wher: unknown key; the keys here are format, path, stream, schema, schema_file, "
+            "columns, where, options, max_files_per_trigger. Did you mean 'where'?"
         ),
     ),
     (
@@ -457,7 +463,7 @@ WRONG = [
     (
         'format = "parquet"\npath = "out"',
         'format = "kafka"\npath = "out"',
-        "sink.format: got 'kafka', expected one of parquet, csv, json, console, noop.",
+        "sink.path: unknown key; the keys here are format, options, checkpoint, trigger, brokers, topic, key, value.",
     ),
     (
         'conf = { "spark.driver.memory" = "4g" }',

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
+from slidejoin.cli.job import FILES
 from slidejoin.cli.pipeline import explained, load_all, result_of
 from slidejoin.cli.session import spark_session
 from slidejoin.cli.source_columns import columns_of_source, has_column
@@ -22,7 +23,7 @@ from slidejoin.spec.join_spec import make_join_spec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slidejoin.cli.job import Job, Join, Sink
+    from slidejoin.cli.job import Job, Join, Sink, Source
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
@@ -97,7 +98,7 @@ def explain_job(job: Job, name: str) -> str:
         plan = explained(job, frames)
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema.fields)
     kind = "streaming" if job.stream else "static"
-    sources = [f"source {source.name}: {kind} {source.format} files, {source.path}" for source in job.sources.values()]
+    sources = [f"source {source.name}: {kind} {_place(source)}" for source in job.sources.values()]
     return "\n".join(
         [
             *sources,
@@ -109,7 +110,18 @@ def explain_job(job: Job, name: str) -> str:
     )
 
 
+def _place(source: Source) -> str:
+    """Return what a source reads, in words."""
+    kafka = source.kafka
+    if kafka is not None:
+        return f"kafka topics, {', '.join(kafka.topics) or kafka.pattern} of {kafka.brokers}"
+    rows = "files" if source.format in FILES else "rows, as Spark's format of that name reads them"
+    return f"{source.format} {rows}{'' if source.path is None else f', {source.path}'}"
+
+
 def _sink(sink: Sink) -> str:
     trigger = "once, over all that is there" if sink.interval is None else f"every {sink.interval}"
     where = f", {sink.path}" if sink.path else ""
+    if sink.kafka is not None:
+        where = f", topic {sink.kafka.topic} of {sink.kafka.brokers}"
     return f"{sink.format}{where}; {trigger}"

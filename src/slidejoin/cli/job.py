@@ -19,22 +19,141 @@ JobOutput: TypeAlias = Literal["pairs", "count"]
 
 JOB_OUTPUTS: tuple[JobOutput, ...] = get_args(JobOutput)
 
-__all__ = ["JOB_OUTPUTS", "Job", "JobOutput", "Join", "Session", "Sink", "Source"]
+Bytes: TypeAlias = Literal["json", "text", "binary", "avro", "protobuf"]
+"""What the key or the value of a Kafka record holds."""
+
+BYTES: tuple[Bytes, ...] = get_args(Bytes)
+
+BadRowsAction: TypeAlias = Literal["fail", "drop", "write"]
+
+FILES = ("parquet", "csv", "json", "orc", "avro", "text", "xml")
+"""Formats of files, which have a path."""
+
+__all__ = [
+    "BYTES",
+    "FILES",
+    "JOB_OUTPUTS",
+    "BadRows",
+    "Bytes",
+    "Encoding",
+    "Job",
+    "JobOutput",
+    "Join",
+    "KafkaSink",
+    "KafkaSource",
+    "Session",
+    "Sink",
+    "Source",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How the key or the value of a Kafka record is written.
+
+    Attributes
+    ----------
+    format : str
+        "json", "text", "binary", "avro" or "protobuf".
+    schema : str or None
+        Of JSON: columns and types in Spark SQL. Of Avro: the schema in JSON. None for the others.
+    descriptor : str or None
+        Of Protobuf: the path of a descriptor file.
+    message : str or None
+        Of Protobuf: the name of the message.
+    registry : bool
+        Whether the bytes begin with the five that a schema registry adds: 0, and the number of the schema.
+    schema_ids : tuple of int
+        The numbers that are read, with `registry`; empty for all.
+    options : Mapping of str to str
+        For Spark's function that reads or writes the bytes.
+    column : str or None
+        The column of text or bytes, where it is not a record of columns: its name in the source, or in the result.
+    """
+
+    format: Bytes
+    schema: str | None = None
+    descriptor: str | None = None
+    message: str | None = None
+    registry: bool = False
+    schema_ids: tuple[int, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSource:
+    """Topics of Kafka, and what their records hold.
+
+    Attributes
+    ----------
+    brokers : str
+        ``host:port,host:port``.
+    topics : tuple of str
+        Empty if there is a `pattern`.
+    pattern : str or None
+        A regular expression in Java, which fits the whole name of a topic.
+    starting : str, int or Mapping
+        Where a new job begins: "earliest", "latest", a time in milliseconds since 1970, or the offset of each
+        partition of each topic (-2 for the earliest, -1 for the latest).
+    value : Encoding
+        Of JSON, Avro and Protobuf the fields are columns of the source; of text and binary it is one column.
+    key : Encoding or None
+        One column; a struct, where it has fields. None if it is not read.
+    metadata : Mapping of str to str
+        Names of columns for what else a record has: topic, partition, offset, timestamp, headers.
+    max_offsets_per_trigger : int or None
+    """
+
+    brokers: str
+    topics: tuple[str, ...]
+    pattern: str | None
+    value: Encoding
+    key: Encoding | None = None
+    starting: str | int | Mapping[str, Mapping[int, int]] = "earliest"
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    max_offsets_per_trigger: int | None = None
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The names of the columns that are not of the value."""
+        key = () if self.key is None or self.key.column is None else (self.key.column,)
+        return (*key, *self.metadata.values())
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSink:
+    """A topic of Kafka; `key` is a column of the result, or None."""
+
+    brokers: str
+    topic: str
+    value: Encoding
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BadRows:
+    """What becomes of records that cannot be read: they end the job, are counted and dropped, or written to a sink."""
+
+    action: BadRowsAction = "fail"
+    sink: Sink | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files that Spark reads, as a stream unless ``stream = false``."""
+    """Rows that Spark reads, as a stream unless ``stream = false``: files, topics, or what another format has."""
 
     name: str
     format: str
-    path: str
+    path: str | None = None
     stream: bool = True
     schema: str | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     max_files_per_trigger: int | None = None
+    kafka: KafkaSource | None = None
+    bad_rows: BadRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +193,7 @@ class Sink:
     interval: Span | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
+    kafka: KafkaSink | None = None
 
 
 @dataclass(frozen=True, slots=True)

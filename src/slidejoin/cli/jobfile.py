@@ -5,14 +5,14 @@ Reading is strict: every missing, unknown or wrongly typed key is an error that 
 
 from __future__ import annotations
 
-import os
 import tomllib
-from dataclasses import fields
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
-from slidejoin.cli.job import JOB_OUTPUTS, Job, JobOutput, Join, Session, Sink, Source
-from slidejoin.cli.paths import absolute, expanded, has_scheme
-from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
+from slidejoin.cli.job import FILES, JOB_OUTPUTS, BadRows, Job, JobOutput, Join, Session, Sink, Source
+from slidejoin.cli.kafka_keys import KAFKA_SINK_KEYS, KAFKA_SOURCE_KEYS, kafka_sink, kafka_source, schema_text
+from slidejoin.cli.paths import absolute, located
+from slidejoin.cli.toml_table import TomlTable, shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, ConfigError, nearest
 from slidejoin.sides import SIDES
 from slidejoin.spec.aggregate import Aggregate
@@ -28,163 +28,20 @@ if TYPE_CHECKING:
 
     from slidejoin.spec.options import Options
 
-__all__ = ["TomlTable", "read_job", "read_job_text", "shown"]
+__all__ = ["read_job", "read_job_text"]
 
-Word = TypeVar("Word", bound=str)
+NEED_SCHEMA = ("csv", "json", "xml")
+"""Files that do not say what is in them, which a stream has to know beforehand."""
 
-_KINDS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
+KNOWN = (*FILES, *("kafka", "delta", "iceberg", "rate", "rate-micro-batch", "socket", "jdbc"))
+"""Formats whose names are known here; any other is passed on to Spark."""
 
+NOT_SOURCES = ("console", "noop", "memory", "foreach")
+NOT_SINKS = ("rate", "rate-micro-batch", "socket", "memory", "foreach")
+PATHLESS = ("console", "noop")
+"""Sinks that write no files."""
 
-def shown(value: object) -> str:
-    """Return a value for an error message, with its kind where the value alone could mislead.
-
-    Examples
-    --------
-    >>> shown(5), shown("5"), shown({"a": 1})
-    ('5 (a whole number)', "'5'", 'a table')
-    """
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, str):
-        return repr(value)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"{text} ({_KINDS.get(type(value), type(value).__name__)})"
-
-
-class TomlTable:
-    """One table of a job file. Unknown keys are refused at once, the others are read one by one.
-
-    Parameters
-    ----------
-    values : Mapping of str to object
-        The table as `tomllib` gives it.
-    path : str
-        Where it stands in the file, ``"join.window"``; the empty string for the whole file.
-    known : Iterable of str
-        The keys that may be there.
-
-    Raises
-    ------
-    ConfigError
-        For a key that is not among `known`.
-    """
-
-    def __init__(self, values: Mapping[str, object], path: str, known: Iterable[str]) -> None:
-        self._values = values
-        self._path = path
-        known = tuple(known)
-        for key in values:
-            if key not in known:
-                msg = f"{self.at(key)}: unknown key; the keys here are {', '.join(known)}.{nearest(key, known)}"
-                raise ConfigError(msg)
-
-    def at(self, key: str) -> str:
-        """Return the full path of a key, as errors name it."""
-        return f"{self._path}.{key}" if self._path else key
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def wrong(self, key: str, expected: str, hint: str = "") -> ConfigError:
-        """Return the error for a key whose value is not what was expected, or that is missing."""
-        if key not in self._values:
-            return ConfigError(f"{self.at(key)}: missing; expected {expected}.{hint}")
-        return ConfigError(f"{self.at(key)}: got {shown(self._values[key])}, expected {expected}.{hint}")
-
-    def text(self, key: str, expected: str) -> str:
-        """Return a required, non-empty text."""
-        value = self._values.get(key)
-        if not isinstance(value, str) or not value.strip():
-            raise self.wrong(key, expected)
-        return value
-
-    def optional_text(self, key: str, expected: str) -> str | None:
-        """Return a non-empty text, or None without the key."""
-        return self.text(key, expected) if key in self._values else None
-
-    def choice(self, key: str, choices: Iterable[Word], default: Word | None = None) -> Word:
-        """Return one of the `choices`; required unless there is a default."""
-        if key not in self._values and default is not None:
-            return default
-        value, choices = self._values.get(key), tuple(choices)
-        known = next((one for one in choices if one == value), None)
-        if known is None:
-            hint = nearest(value, choices) if isinstance(value, str) else ""
-            raise self.wrong(key, f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0]), hint)
-        return known
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        """Return a truth value."""
-        value = self._values.get(key, default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "true or false")
-        return value
-
-    def count(self, key: str) -> int | None:
-        """Return a whole number of at least 1, or None without the key."""
-        value = self._values.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise self.wrong(key, "a whole number of at least 1")
-        return value
-
-    def texts(self, key: str, expected: str, length: int | None = None) -> tuple[str, ...] | None:
-        """Return a non-empty list of texts, or None without the key."""
-        value = self._values.get(key)
-        if value is None:
-            return None
-        whole = isinstance(value, list) and bool(value) and all(isinstance(item, str) and item for item in value)
-        if not isinstance(value, list) or not whole or (length is not None and len(value) != length):
-            raise self.wrong(key, expected)
-        return tuple(value)
-
-    def functions(self, key: str, expected: str) -> dict[str, str] | None:
-        """Return a table of texts by their names, or None if the key has no table."""
-        value = self._values.get(key)
-        if not isinstance(value, dict):
-            return None
-        texts = {name: item for name, item in value.items() if isinstance(item, str)}
-        if len(texts) < max(len(value), 1):
-            raise self.wrong(key, expected)
-        return texts
-
-    def values(self, key: str) -> dict[str, object] | None:
-        """Return a table as it is, or None if the key has no table."""
-        value = self._values.get(key)
-        return dict(value) if isinstance(value, dict) else None
-
-    def options(self, key: str) -> dict[str, str]:
-        """Return a table of plain values as texts, the way Spark takes options; empty without the key."""
-        value = self._values.get(key, {})
-        if not isinstance(value, dict):
-            raise self.wrong(key, "a table of options")
-        result: dict[str, str] = {}
-        for name, item in value.items():
-            if isinstance(item, bool):
-                result[name] = str(item).lower()
-            elif isinstance(item, (str, int, float)):
-                result[name] = str(item)
-            else:
-                got = HIDDEN if is_secret(name) else shown(item)
-                msg = f"{self.at(key)}.{name}: got {got}, expected text, a number, true or false."
-                if isinstance(item, dict):
-                    msg += " A dot in a key makes a table: write it in quotes."
-                raise ConfigError(msg)
-        SECRETS.add(result)
-        return result
-
-    def table(self, key: str, known: Iterable[str], expected: str) -> TomlTable:
-        """Return a required table below this one."""
-        value = self._values.get(key)
-        if not isinstance(value, dict):
-            raise self.wrong(key, expected)
-        return TomlTable(value, self.at(key), known)
-
-
-SOURCE_FORMATS = ("csv", "parquet", "json")
-FILE_SINKS = ("parquet", "csv", "json")
-SINK_FORMATS = (*FILE_SINKS, "console", "noop")
-
-SOURCE_KEYS = ("format", "path", "stream", "schema", "columns", "where", "options", "max_files_per_trigger")
+SOURCE_KEYS = ("format", "path", "stream", "schema", "schema_file", "columns", "where", "options")
 JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
     *("keep", "late", "strategy", "spread", "partitions", "algorithm"),
@@ -193,7 +50,8 @@ KEEP_KEYS = ("left", "right", "direction", "k")
 TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
 COUNT_KEYS = ("rows", "slide", "order_by")
 WINDOW_KEYS = ("kind", "left", "right", *TIME_KEYS, *COUNT_KEYS)
-SINK_KEYS = ("format", "path", "partition_by", "checkpoint", "trigger", "options")
+TARGET_KEYS = ("format", "path", "partition_by", "options")
+SINK_KEYS = (*TARGET_KEYS, "checkpoint", "trigger")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
@@ -242,13 +100,8 @@ def read_job_text(text: str, base: Path) -> Job:
     sources = _sources(file, values.get("sources"), base)
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
     _check_use(sources, join)
-    sink = _sink(file.table("sink", SINK_KEYS, "the table [sink]"), base, stream=sources[join.left].stream)
+    sink = _sink(file, base, stream=sources[join.left].stream)
     return Job(sources, join, sink, _session(file))
-
-
-def _located(path: str, base: Path) -> str:
-    """Return an absolute path without ``..``, as Spark takes it; one with a scheme (``s3a://…``) is left to Spark."""
-    return path if has_scheme(path) else os.path.normpath(base / expanded(path))
 
 
 def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
@@ -256,31 +109,60 @@ def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
     if not isinstance(named, dict) or not named:
         raise file.wrong("sources", expected)
     tables = file.table("sources", named, expected)
-    return {name: _source(name, tables.table(name, SOURCE_KEYS, f"the table [sources.{name}]"), base) for name in named}
+    return {name: _source(name, tables, base) for name in named}
 
 
-def _source(name: str, table: TomlTable, base: Path) -> Source:
-    kind = table.choice("format", SOURCE_FORMATS)
+def _source(name: str, tables: TomlTable, base: Path) -> Source:
+    kafka = tables.peek(name, "format") == "kafka"
+    common = [key for key in SOURCE_KEYS if key != "path" or not kafka]
+    keys = (*common, *KAFKA_SOURCE_KEYS, "bad_rows") if kafka else (*common, "max_files_per_trigger")
+    table = tables.table(name, keys, f"the table [sources.{name}]")
+    kind = _format(table, without=NOT_SOURCES)
     stream = table.flag("stream", default=True)
-    schema = table.optional_text("schema", A_SCHEMA)
-    if schema is None and stream and kind != "parquet":
+    made = Source(
+        name=name,
+        format=kind,
+        stream=stream,
+        columns=table.texts("columns", 'a list of SQL expressions such as ["*", "price * 100 AS cents"]'),
+        where=table.optional_text("where", 'an SQL condition such as "price > 0"'),
+        options=table.options("options"),
+    )
+    if kafka:
+        topics = kafka_source(table, base, stream=stream)
+        return replace(made, kafka=topics, bad_rows=_bad_rows(table, base, topics.brokers))
+    schema = schema_text(table, base, A_SCHEMA)
+    if schema is None and stream and kind in NEED_SCHEMA:
         raise table.wrong(
             "schema", f'a schema in SQL such as "id BIGINT, ts TIMESTAMP", which a stream of {kind} needs'
         )
     if "max_files_per_trigger" in table and not stream:
         msg = f"{table.at('max_files_per_trigger')}: only a stream has triggers, and {table.at('stream')} is false."
         raise ConfigError(msg)
-    return Source(
-        name=name,
-        format=kind,
-        path=_located(table.text("path", "a folder or file"), base),
-        stream=stream,
+    path = table.text("path", "a folder or file") if kind in FILES else table.optional_text("path", "a folder or file")
+    return replace(
+        made,
+        path=None if path is None else located(path, base),
         schema=schema,
-        columns=table.texts("columns", 'a list of SQL expressions such as ["*", "price * 100 AS cents"]'),
-        where=table.optional_text("where", 'an SQL condition such as "price > 0"'),
-        options=table.options("options"),
         max_files_per_trigger=table.count("max_files_per_trigger"),
     )
+
+
+def _format(table: TomlTable, *, without: Iterable[str]) -> str:
+    """Return the name of a format: any that Spark may have, but none that is a known one with a letter wrong."""
+    known = [name for name in dict.fromkeys((*KNOWN, *PATHLESS, *NOT_SOURCES)) if name not in without]
+    expected = f"one of {', '.join(known)}, or the name of another that Spark has"
+    kind = table.text("format", expected)
+    hint = "" if kind in known else nearest(kind, known)
+    if hint or kind in without:
+        raise table.wrong("format", expected, hint)
+    return kind
+
+
+def _bad_rows(table: TomlTable, base: Path, brokers: str) -> BadRows:
+    """Return what becomes of records that cannot be read."""
+    if table.values("bad_rows") is None:
+        return BadRows(table.choice("bad_rows", ("fail", "drop"), "fail"))
+    return BadRows("write", _target(table, "bad_rows", TARGET_KEYS, base, brokers)[1])
 
 
 def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
@@ -438,21 +320,42 @@ def _check_use(sources: Mapping[str, Source], join: Join) -> None:
         raise ConfigError(msg)
 
 
-def _sink(table: TomlTable, base: Path, *, stream: bool) -> Sink:
-    kind = table.choice("format", SINK_FORMATS)
-    path = checkpoint = interval = None
-    if kind in FILE_SINKS:
-        path = _located(table.text("path", "a folder for the results"), base)
+def _target(
+    outer: TomlTable, key: str, keys: tuple[str, ...], base: Path, brokers: str | None = None
+) -> tuple[TomlTable, Sink]:
+    """Return the table of a sink, and of it what says where rows are written."""
+    kafka = outer.peek(key, "format") == "kafka"
+    others = [one for one in keys if one not in {"path", "partition_by"}]
+    table = outer.table(key, [*others, *KAFKA_SINK_KEYS] if kafka else keys, f"the table [{outer.at(key)}]")
+    kind = _format(table, without=NOT_SINKS)
+    path = None
+    if kind in FILES:
+        path = located(table.text("path", "a folder for the results"), base)
+    elif kind not in PATHLESS:
+        given = table.optional_text("path", "a folder for the results")
+        path = None if given is None else located(given, base)
     elif "path" in table or "partition_by" in table:
         key = "path" if "path" in table else "partition_by"
         msg = f"{table.at(key)}: the format {kind} writes no files; remove the key."
         raise ConfigError(msg)
+    return table, Sink(
+        kind,
+        path,
+        options=table.options("options"),
+        partition_by=table.texts("partition_by", 'a list of columns of the result such as ["late_side"]') or (),
+        kafka=kafka_sink(table, base, brokers) if kafka else None,
+    )
+
+
+def _sink(file: TomlTable, base: Path, *, stream: bool) -> Sink:
+    table, sink = _target(file, "sink", SINK_KEYS, base)
     if not stream and ("checkpoint" in table or "trigger" in table):
         key = "checkpoint" if "checkpoint" in table else "trigger"
         msg = f"{table.at(key)}: only a stream has one, and the sources have stream = false; remove the key."
         raise ConfigError(msg)
-    if (stream and kind in FILE_SINKS) or "checkpoint" in table:
-        checkpoint = _located(table.text("checkpoint", A_CHECKPOINT), base)
+    checkpoint = interval = None
+    if (stream and sink.format not in PATHLESS) or "checkpoint" in table:
+        checkpoint = located(table.text("checkpoint", A_CHECKPOINT), base)
     trigger = table.optional_text("trigger", f'"available_now" or {A_LENGTH}') or "available_now"
     if trigger != "available_now":
         try:
@@ -460,8 +363,7 @@ def _sink(table: TomlTable, base: Path, *, stream: bool) -> Sink:
         except ConfigError as error:
             hint = nearest(trigger, ["available_now"])
             raise table.wrong("trigger", f'"available_now" or {A_LENGTH}', hint) from error
-    folders = table.texts("partition_by", 'a list of columns of the result such as ["late_side"]') or ()
-    return Sink(kind, path, checkpoint, interval, table.options("options"), folders)
+    return replace(sink, checkpoint=checkpoint, interval=interval)
 
 
 def _session(file: TomlTable) -> Session:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from slidejoin.cli.job import Session
 
-__all__ = ["absolute", "expanded", "files_below", "has_scheme", "local_path"]
+__all__ = ["absolute", "expanded", "files_below", "has_scheme", "local_path", "located"]
 
 SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 DEFAULTS = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
@@ -76,6 +76,11 @@ def expanded(path: str) -> str:
         msg = f"{path!r}: the home folder of this user is not known; give the whole path."
         raise ConfigError(msg)
     return made
+
+
+def located(path: str, base: Path) -> str:
+    """Return an absolute path without ``..``, as Spark takes it; one with a scheme (``s3a://…``) is left to Spark."""
+    return path if has_scheme(path) else os.path.normpath(base / expanded(path))
 
 
 def absolute(path: Path) -> Path:

@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from slidejoin.cli.job import FILES
 from slidejoin.cli.paths import files_below, local_path
 from slidejoin.errors import ConfigError, nearest
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from slidejoin.cli.job import Session, Source
+    from slidejoin.cli.job import KafkaSource, Session, Source
 
 __all__ = ["columns_of_source", "has_column"]
 
@@ -55,11 +56,16 @@ def columns_of_source(source: Source, session: Session) -> list[str] | None:
     ConfigError
         If nothing is at its path, or Spark could not read its schema or any of its files.
     """
+    if source.kafka is not None:
+        names = _of_kafka(source, source.kafka)
+        return names if names is None or source.columns is None else _chosen(source.columns, names)
+    if source.path is None or source.format not in FILES:
+        return None
     where = None if GLOB.search(source.path) else local_path(source.path, session)
     if where is not None and not where.exists():
         msg = f"sources.{source.name}.path: nothing at {source.path}; expected a folder or file of {source.format}."
         raise ConfigError(msg)
-    names = _of_schema(source)
+    names = _of_schema(source, source.schema)
     if where is None or _has_partitions(where):
         return None  # folders such as day=1 are columns
     if names is None and source.schema is None and source.format == "parquet" and not source.options:
@@ -67,9 +73,19 @@ def columns_of_source(source: Source, session: Session) -> list[str] | None:
     return names if names is None or source.columns is None else _chosen(source.columns, names)
 
 
-def _of_schema(source: Source) -> list[str] | None:
+def _of_kafka(source: Source, kafka: KafkaSource) -> list[str] | None:
+    """Return the names of the columns of records: of the key, of the value, and what else is named."""
+    value, key = kafka.value, kafka.key
+    names = [value.column] if value.column is not None else None
+    if value.format == "json":
+        names = _of_schema(source, value.schema)
+    if key is not None and key.format == "json":
+        _of_schema(source, key.schema, "key.schema")
+    return None if names is None else [*names, *kafka.named_columns]
+
+
+def _of_schema(source: Source, text: str | None, where: str = "schema") -> list[str] | None:
     """Return the names in a schema, None if it is written in a way that is not known here."""
-    text = source.schema
     if text is None or text.lower().lstrip().startswith("struct") or COMMENT.search(text):
         return None
     names = []
@@ -82,13 +98,13 @@ def _of_schema(source: Source) -> list[str] | None:
             if match is not None and match.end() < len(piece.rstrip()):
                 return None  # written in some other way
             msg = (
-                f"sources.{source.name}.schema: {piece.strip()!r} is no column with its type; expected a schema in SQL "
-                'such as "id BIGINT, ts TIMESTAMP".'
+                f"sources.{source.name}.{where}: {piece.strip()!r} is no column with its type; expected a "
+                'schema in SQL such as "id BIGINT, ts TIMESTAMP".'
             )
             raise ConfigError(msg)
         hint = "" if kind.lower() in TYPES else nearest(kind.lower(), TYPES)
         if hint:
-            msg = f"sources.{source.name}.schema: Spark has no type {kind!r}, which column {match[1]} has.{hint}"
+            msg = f"sources.{source.name}.{where}: Spark has no type {kind!r}, which column {match[1]} has.{hint}"
             raise ConfigError(msg)
         if kind.lower() not in TYPES:
             return None
