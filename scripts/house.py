@@ -49,7 +49,7 @@ class Figure:
 
 
 MOST = {
-    "lines of the core": Figure(78_100, 66_000),
+    "lines of the core": Figure(78_200, 66_000),
     "modules": Figure(479, 470),
     "rooms": Figure(14, 15),
     "arrows between rooms": Figure(101, 60),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.job import FILES
+from slidejoin.cli.kafka_keys import topics_in_words
 from slidejoin.cli.pipeline import explained, load_all, result_of
 from slidejoin.cli.session import spark_session
 from slidejoin.cli.source_columns import columns_of_source, has_column
@@ -112,9 +113,8 @@ def explain_job(job: Job, name: str) -> str:
 
 def _place(source: Source) -> str:
     """Return what a source reads, in words."""
-    kafka = source.kafka
-    if kafka is not None:
-        return f"kafka topics, {', '.join(kafka.topics) or kafka.pattern} of {kafka.brokers}"
+    if source.kafka is not None:
+        return f"kafka, {topics_in_words(source.kafka)}"
     rows = "files" if source.format in FILES else "rows, as Spark's format of that name reads them"
     return f"{source.format} {rows}{'' if source.path is None else f', {source.path}'}"
 
@@ -123,5 +123,5 @@ def _sink(sink: Sink) -> str:
     trigger = "once, over all that is there" if sink.interval is None else f"every {sink.interval}"
     where = f", {sink.path}" if sink.path else ""
     if sink.kafka is not None:
-        where = f", topic {sink.kafka.topic} of {sink.kafka.brokers}"
+        where = f", {topics_in_words(sink.kafka)}"
     return f"{sink.format}{where}; {trigger}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["KAFKA_SINK_KEYS", "KAFKA_SOURCE_KEYS", "kafka_sink", "kafka_source", "schema_text"]
+__all__ = ["KAFKA_SINK_KEYS", "KAFKA_SOURCE_KEYS", "kafka_sink", "kafka_source", "schema_text", "topics_in_words"]
 
 KAFKA_SOURCE_KEYS = (
     *("brokers", "topics", "pattern", "starting", "max_offsets_per_trigger"),
@@ -97,6 +97,24 @@ def kafka_sink(table: TomlTable, base: Path, brokers: str | None = None) -> Kafk
         value=_encoding(table, "value", base, column="value", written=True),
         key=table.optional_text("key", "a column of the result"),
     )
+
+
+def topics_in_words(kafka: KafkaSource | KafkaSink) -> str:
+    """Return which topics are read or written, and where.
+
+    Examples
+    --------
+    >>> from slidejoin.cli.job import Encoding, KafkaSink
+    >>> topics_in_words(KafkaSink("a:9092", "pairs", Encoding("json")))
+    'topic pairs of a:9092'
+    """
+    if isinstance(kafka, KafkaSink):
+        topics = f"topic {kafka.topic}"
+    elif kafka.pattern is not None:
+        topics = f"topics like {kafka.pattern}"
+    else:
+        topics = f"{'topic' if len(kafka.topics) == 1 else 'topics'} {', '.join(kafka.topics)}"
+    return f"{topics} of {kafka.brokers}"
 
 
 def schema_text(table: TomlTable, base: Path, expected: str) -> str | None:
