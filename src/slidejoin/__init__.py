@@ -1,6 +1,8 @@
 """Join two live streams on any comparison, over sliding windows counted in rows or in time.
 
 - `StreamJoin`: a join. Push batches of rows in, get tables of pairs out.
+- `TableJoin`: a stream with a table: every row of each batch against all rows of the table.
+- `join`: two tables at rest, frames or files, in one call.
 - `MultiJoin`: a join of up to six streams, on a predicate over all of them.
 - `join_streams`: two iterables of batches, joined to their end.
 - `Feed`: a bounded queue in front of a join, which waits, drops rows or refuses them when too many come.
@@ -27,8 +29,10 @@ from slidejoin.jit.registry import ALL_KERNELS, PAPERS
 if TYPE_CHECKING:
     from slidejoin.api.feed import Feed
     from slidejoin.api.join_streams import join_streams
+    from slidejoin.api.join_tables import join
     from slidejoin.api.multi_join import MultiJoin
     from slidejoin.api.stream_join import StreamJoin
+    from slidejoin.api.table_join import TableJoin
     from slidejoin.errors import (
         AggregateOverflowError,
         ArgumentError,
@@ -77,11 +81,13 @@ __all__ = [
     "SlideJoinError",
     "StateError",
     "StreamJoin",
+    "TableJoin",
     "TimeWindow",
     "__version__",
     "algorithms",
     "case",
     "function",
+    "join",
     "join_streams",
     "left",
     "lit",
@@ -112,10 +118,12 @@ _HOME = {
     "SlideJoinError": "slidejoin.errors",
     "StateError": "slidejoin.errors",
     "StreamJoin": "slidejoin.api.stream_join",
+    "TableJoin": "slidejoin.api.table_join",
     "TimeWindow": "slidejoin.spec.window",
     "algorithms": "slidejoin.spec.join_spec",
     "case": "slidejoin.predicate",
     "function": "slidejoin.predicate",
+    "join": "slidejoin.api.join_tables",
     "join_streams": "slidejoin.api.join_streams",
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",

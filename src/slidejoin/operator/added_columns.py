@@ -49,6 +49,7 @@ class AddedColumns:
         self._columns, self._windows, self._workers = plan.columns, windows, workers
         self._table = TextTable(workers.tuning)
         self._epoch = self._rows = 0
+        self._grows = True
         # The last epochs, and how many rows of both sides had come when each was over.
         self._past: deque[tuple[int, int, int]] = deque()
 
@@ -82,6 +83,15 @@ class AddedColumns:
         workers.run([partial(look_up, side) for side in tables])
         return {side: self._with_added(side, table, look_ups[side], values[side]) for side, table in tables.items()}
 
+    def table(self, table: pa.Table) -> pa.Table:
+        """Return the right rows of a table as `taken` does; texts that it has not have no code from now on.
+
+        Codes are compared with those of right rows alone, so rows of the stream need no others.
+        """
+        coded = self.taken({"right": table})["right"]
+        self._grows = False
+        return coded
+
     def _values(self, side: Side, table: pa.Table) -> list[pa.Array[Any]]:
         """Return the row values of a table, in the order of their columns."""
         nodes = self._columns[side].values.values()
@@ -95,7 +105,8 @@ class AddedColumns:
         columns = self._columns[side]
         if not columns.codes and not columns.values:
             return table
-        codes = [self._table.complete(one, self._epoch) for one in look_ups]
+        coded = self._table.complete if self._grows else self._table.known
+        codes = [coded(one, self._epoch) for one in look_ups]
         return type(table).from_arrays(
             [*table.columns, *codes, *values], names=[*table.column_names, *columns.codes, *columns.values]
         )
@@ -103,7 +114,7 @@ class AddedColumns:
     def advance(self) -> None:
         """Begin another epoch if enough rows have come; forget what was last seen in one of which no row is left."""
         tuning = self._workers.tuning
-        if self._rows < max(tuning.epoch_rows, self._table.texts // tuning.epoch_share):
+        if not self._grows or self._rows < max(tuning.epoch_rows, self._table.texts // tuning.epoch_share):
             return
         left, right = self._windows["left"], self._windows["right"]
         self._past.append((self._epoch, left.rows_seen, right.rows_seen))

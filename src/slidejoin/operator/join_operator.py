@@ -109,9 +109,11 @@ class JoinOperator:
         closing = self.pair_advisor.closing
         # Left rows that are answered as they leave are not looked for, and right ones wait for them.
         at_once, marked = plan.rule is None, marked_sides(plan)
+        # Nor are the rows of a stream whose other side is a table.
+        stays = plan.config.window.expires
         left = SideWindow(
-            plan, "left", chosen=chosen, merge=merge, make_index=making, closing=closing, indexed=at_once,
-            marked="left" in marked,
+            plan, "left", chosen=chosen, merge=merge, make_index=making, closing=closing,
+            indexed=at_once and stays, marked="left" in marked,
         )  # fmt: skip
         waits = not at_once and not on_request and sealed is None
         latest = LatestTerms.of(plan) if waits else None
@@ -132,7 +134,7 @@ class JoinOperator:
             plan, chosen.algorithm, limit, self.windows, self.ingest, self.topology, CountTables(plan),
             workers=workers, stats=self.stats, memory=memory, join_type=self.join_type, latest=self.latest,
         )  # fmt: skip
-        fuses = at_once and isinstance(self.topology, SharedTopology)
+        fuses = at_once and stays and isinstance(self.topology, SharedTopology)
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
         # An attribute: a cached property makes all others of the object slower to read.
@@ -459,6 +461,14 @@ class JoinOperator:
             self.windows[side].load(table, stretches, seen)
         if self.join_type is not None:
             self.join_type.load(self.clock)
+
+    def load_table(self, table: pa.Table) -> None:
+        """Take the rows of the table that a stream is joined with; both windows are empty."""
+        coded = table if self.added is None else self.added.table(table)
+        held, rows = self.ingest.held("right", coded), table.num_rows
+        self.windows["right"].load(held, [(0, rows)] if rows else [], rows)
+        if self.latest is not None:
+            self.latest.load()
 
     def saved_clock(self) -> dict[str, Any]:
         """Return the clock as plain JSON values."""

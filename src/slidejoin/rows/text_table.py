@@ -105,6 +105,10 @@ class TextTable:
             self._add(one, epoch)
         return chunks_of([one.array() for one in looked_up], pa.int64())
 
+    def known(self, looked_up: Sequence[LookUp], epoch: int) -> pa.ChunkedArray[Any]:  # noqa: ARG002 - as `complete`
+        """Return the codes of texts, `MISSING` of those that the table lacks."""
+        return chunks_of([one.array() for one in looked_up], pa.int64())
+
     def _add(self, one: LookUp, epoch: int) -> None:
         done = 0
         while done < one.absent:

@@ -84,9 +84,11 @@ class JoinSpec:
             names += [name for name in columns if name is not None]
         return names
 
-    def shown(self) -> str:
+    def shown(self, name: str = "StreamJoin") -> str:
         """Return the call that makes such a join, without what is left as it is by default."""
-        given = [f"on={to_sql(self.on, self.aliases)!r}", f"window={self.window!r}"]
+        given = [f"on={to_sql(self.on, self.aliases)!r}"]
+        if self.window.expires:
+            given.append(f"window={self.window!r}")
         for option in fields(self):
             value: object = getattr(self, option.name)
             if (
@@ -99,9 +101,8 @@ class JoinSpec:
                 value = self.options
             if isinstance(value, (tuple, Span)):
                 value = str(value) if isinstance(value, Span) else list(value)
-            name = "output" if option.name == "aggregate" else option.name
-            given.append(f"{name}={value!r}")
-        return f"StreamJoin({', '.join(given)})"
+            given.append(f"{'output' if option.name == 'aggregate' else option.name}={value!r}")
+        return f"{name}({', '.join(given)})"
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that decides the results, as plain JSON values: none of what only decides the speed."""

@@ -22,6 +22,7 @@ __all__ = [
     "EVERYTHING",
     "CountWindow",
     "Span",
+    "TableWindow",
     "TimeWindow",
     "Window",
     "length_of",
@@ -45,6 +46,9 @@ LONG = 10_000
 
 LARGEST = (1 << 62) - 1
 """Rows of a window: ordinals are 64-bit integers, and two of them must add up."""
+
+LONGEST = (1 << 61) - 1
+"""A lateness, in ticks, by which no row is late."""
 
 EVERYTHING = 1 << 62
 """More rows than any window of time can hold."""
@@ -193,6 +197,8 @@ class CountWindow:
     slide: int
 
     has_watermark: ClassVar[bool] = False
+    expires: ClassVar[bool] = True
+    """Whether rows that are looked for leave the window."""
     kind: ClassVar[str] = "counted in rows"
     departure: ClassVar[str] = "when they have left the window"
 
@@ -250,6 +256,10 @@ class CountWindow:
         """0: no row is late."""
         return 0
 
+    def without_lateness(self) -> CountWindow:
+        """Return the window for rows at rest: this one, as no row is late."""
+        return self
+
     def event_times(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 - see `TimeWindow`
         """Return no column: rows have no event times."""
         return ()
@@ -275,6 +285,37 @@ class CountWindow:
         """Return the first ordinal of a side that is in the window after so many of its rows."""
         outside = arrived - (self.left if side == "left" else self.right)
         return outside - outside % self.slide if outside > 0 else 0
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class TableWindow(CountWindow):
+    """What a stream sees of a table on its right: all rows, which stay. Its own rows leave as they arrive.
+
+    No user gives it: it belongs to `slidejoin.TableJoin`.
+
+    Parameters
+    ----------
+    rows : int
+        Of the table.
+    """
+
+    expires: ClassVar[bool] = False
+    departure: ClassVar[str] = "as they arrive"
+
+    def __init__(self, rows: int) -> None:
+        for name, value in (("left", 0), ("right", max(rows, 1)), ("slide", 1)):
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"TableWindow({self.right})"
+
+    def __str__(self) -> str:
+        """Return the window in words."""
+        return f"all of a table of up to {self.right:,} rows"
+
+    def sampled(self, rate: float) -> CountWindow:
+        """Return the window of a sample of the rows."""
+        return TableWindow(round(self.right * rate))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -312,6 +353,7 @@ class TimeWindow:
     lateness: Length
 
     has_watermark: ClassVar[bool] = True
+    expires: ClassVar[bool] = True
     kind: ClassVar[str] = "of time"
     departure: ClassVar[str] = "when the watermark has passed their time plus length"
 
@@ -394,6 +436,14 @@ class TimeWindow:
     def on(self, side: Side) -> str:
         """Return the event-time column of that side."""
         return self.left_on if side == "left" else self.right_on
+
+    def without_lateness(self) -> TimeWindow:
+        """Return the window for rows at rest: with a lateness by which no row is late."""
+        spans = isinstance(self.left, Span) or isinstance(self.right, Span)
+        return TimeWindow(
+            left=self.left, right=self.right, left_on=self.left_on, right_on=self.right_on,
+            lateness=Span(LONGEST) if spans else LONGEST,
+        )  # fmt: skip
 
     def event_times(self, side: Side) -> tuple[str, ...]:
         """Return the event-time column of that side."""

@@ -231,7 +231,8 @@ class SideWindow:
         for first, rows in stretches:
             self.skip_to(first)
             # In parts, because only whole sub-windows expire.
-            parts = TableLimit(max(rows // 8, self.plan.tuning.loaded_rows), SLICE.nbytes)
+            most = max(rows // 8, self.plan.tuning.loaded_rows) if self.plan.config.window.expires else rows
+            parts = TableLimit(most, SLICE.nbytes)
             for part in map(in_one_chunk, parts.cut(table.slice(start, rows))):
                 ordinal = self.rows_seen
                 self.rows_seen += part.num_rows
