@@ -105,7 +105,7 @@ def test_everything_in_a_file_is_read():
     assert (job.join.left, job.join.right, job.join.self_join) == ("trips", "quotes", False)
     assert job.sink == Sink("parquet", "/data/out", "/elsewhere/checkpoint", job.sink.interval, {})
     assert str(job.sink.interval) == "10 seconds"
-    assert job.session == Session("local[4]", {"spark.driver.memory": "4g"})
+    assert job.session == Session("local[4]", {"spark.driver.memory": "4g"}, formats=("parquet", "csv"))
     assert job.stream
 
 
@@ -158,7 +158,7 @@ def test_what_is_not_said_has_a_default():
     assert join.self_join
     assert join.window == TimeWindow(timedelta(minutes=1), on="ts", lateness="0 seconds")
     assert job.sink == Sink("console")
-    assert job.session == Session("local[*]", {})
+    assert job.session == Session("local[*]", {}, formats=("parquet", "console"))
     assert job.sources["a"].path == str(Path.home() / "a")
 
 

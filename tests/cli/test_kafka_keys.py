@@ -156,10 +156,6 @@ def test_schemas_are_read_from_files(tmp_path: Path):
     orders = read(tmp_path, replaced(line, avro)).sources["orders"].kafka
     assert orders is not None
     assert orders.value == Encoding("avro", '{"type": "record"}', registry=True, schema_ids=(7,))
-    protobuf = 'value = { format = "protobuf", schema_file = "orders.desc", message = "Order" }'
-    orders = read(tmp_path, replaced(line, protobuf)).sources["orders"].kafka
-    assert orders is not None
-    assert orders.value == Encoding("protobuf", descriptor=str(tmp_path / "orders.desc"), message="Order")
 
 
 SCHEMA = 'schema = "id BIGINT, price DOUBLE, ts TIMESTAMP"'
@@ -185,7 +181,6 @@ WRONG = [
     (SCHEMA, f'{SCHEMA}\nvalue = "xml"', "sources.orders.value: got 'xml', expected one of json, text, binary, avro"),
     (SCHEMA, f'{SCHEMA}\nvalue = "text"', "sources.orders.schema: text has no schema; remove the key."),
     (SCHEMA, f'{SCHEMA}\nvalue = "avro"', "sources.orders.schema: not JSON: Expecting value"),
-    (SCHEMA, f'{SCHEMA}\nvalue = "protobuf"', "sources.orders.schema: protobuf needs a descriptor file, which protoc"),
     (
         SCHEMA,
         'value = { format = "json", schema = "id BIGINT", registry = true }',

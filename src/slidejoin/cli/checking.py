@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
+from slidejoin.cli.bad_records import bad_rows_in_words
 from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_keys import topics_in_words
 from slidejoin.cli.pipeline import explained, load_all, result_of
@@ -99,7 +100,9 @@ def explain_job(job: Job, name: str) -> str:
         plan = explained(job, frames)
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema.fields)
     kind = "streaming" if job.stream else "static"
-    sources = [f"source {source.name}: {kind} {_place(source)}" for source in job.sources.values()]
+    sources = [
+        f"source {source.name}: {kind} {_place(source)}{bad_rows_in_words(source)}" for source in job.sources.values()
+    ]
     return "\n".join(
         [
             *sources,

@@ -190,6 +190,8 @@ def _described(job: Job, spec: JoinSpec) -> dict[str, Any]:
         made["join.output"] = join.output
     if join.partitions is not None:
         made["join.partitions"] = join.partitions
+    if join.pair_id is not None:
+        made["join.pair_id"] = "ids of pairs"  # under whatever name
     return made
 
 

@@ -19,7 +19,7 @@ JobOutput: TypeAlias = Literal["pairs", "count"]
 
 JOB_OUTPUTS: tuple[JobOutput, ...] = get_args(JobOutput)
 
-Bytes: TypeAlias = Literal["json", "text", "binary", "avro", "protobuf"]
+Bytes: TypeAlias = Literal["json", "text", "binary", "avro"]
 """What the key or the value of a Kafka record holds."""
 
 BYTES: tuple[Bytes, ...] = get_args(Bytes)
@@ -54,13 +54,9 @@ class Encoding:
     Attributes
     ----------
     format : str
-        "json", "text", "binary", "avro" or "protobuf".
+        "json", "text", "binary" or "avro".
     schema : str or None
         Of JSON: columns and types in Spark SQL. Of Avro: the schema in JSON. None for the others.
-    descriptor : str or None
-        Of Protobuf: the path of a descriptor file.
-    message : str or None
-        Of Protobuf: the name of the message.
     registry : bool
         Whether the bytes begin with the five that a schema registry adds: 0, and the number of the schema.
     schema_ids : tuple of int
@@ -73,8 +69,6 @@ class Encoding:
 
     format: Bytes
     schema: str | None = None
-    descriptor: str | None = None
-    message: str | None = None
     registry: bool = False
     schema_ids: tuple[int, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +91,7 @@ class KafkaSource:
         Where a new job begins: "earliest", "latest", a time in milliseconds since 1970, or the offset of each
         partition of each topic (-2 for the earliest, -1 for the latest).
     value : Encoding
-        Of JSON, Avro and Protobuf the fields are columns of the source; of text and binary it is one column.
+        Of JSON and Avro the fields are columns of the source; of text and binary it is one column.
     key : Encoding or None
         One column; a struct, where it has fields. None if it is not read.
     metadata : Mapping of str to str
@@ -176,6 +170,7 @@ class Join:
     order_by: str | None = None
     keep: Nearest | None = None
     late: Late = "drop"
+    pair_id: str | None = None
 
     @property
     def self_join(self) -> bool:
@@ -198,10 +193,24 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Settings of the Spark session that the command starts."""
+    """Settings of the Spark session that the command starts.
+
+    Attributes
+    ----------
+    packages, auto_packages
+        Coordinates of connectors that Spark's resolver gets; and whether those of the job's `formats` are added.
+    jars : tuple of str
+        Folders of jars, or jars.
+    formats : tuple of str
+        Of the job's sources and sinks.
+    """
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    auto_packages: bool = False
+    jars: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ PATHLESS = ("console", "noop")
 SOURCE_KEYS = ("format", "path", "stream", "schema", "schema_file", "columns", "where", "options")
 JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
-    *("keep", "late", "strategy", "spread", "partitions", "algorithm"),
+    *("keep", "late", "strategy", "spread", "partitions", "algorithm", "pair_id"),
 )
 KEEP_KEYS = ("left", "right", "direction", "k")
 TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
@@ -52,6 +52,7 @@ COUNT_KEYS = ("rows", "slide", "order_by")
 WINDOW_KEYS = ("kind", "left", "right", *TIME_KEYS, *COUNT_KEYS)
 TARGET_KEYS = ("format", "path", "partition_by", "options")
 SINK_KEYS = (*TARGET_KEYS, "checkpoint", "trigger")
+SPARK_KEYS = ("master", "conf", "packages", "jars")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
@@ -101,7 +102,7 @@ def read_job_text(text: str, base: Path) -> Job:
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
     _check_use(sources, join)
     sink = _sink(file, base, stream=sources[join.left].stream)
-    return Job(sources, join, sink, _session(file))
+    return Job(sources, join, sink, _session(file, base, _formats(sources.values(), sink)))
 
 
 def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
@@ -197,7 +198,15 @@ def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
         keep=_keep(table, (aliases[0], aliases[1])),
         late=table.choice("late", LATE, "drop"),
         algorithm=_algorithm(table),
+        pair_id=_pair_id(table),
     )
+
+
+def _pair_id(table: TomlTable) -> str | None:
+    """Return the name of the column of ids, ``pair_id`` where the key is true."""
+    if isinstance(table.raw("pair_id"), bool):
+        return "pair_id" if table.flag("pair_id", default=False) else None
+    return table.optional_text("pair_id", "the name of a column, or true")
 
 
 def _algorithm(table: TomlTable) -> str | Options:
@@ -366,14 +375,42 @@ def _sink(file: TomlTable, base: Path, *, stream: bool) -> Sink:
     return replace(sink, checkpoint=checkpoint, interval=interval)
 
 
-def _session(file: TomlTable) -> Session:
+def _session(file: TomlTable, base: Path, formats: tuple[str, ...]) -> Session:
     if "spark" not in file:
-        return Session()
-    table = file.table("spark", ("master", "conf"), "the table [spark]")
+        return Session(formats=formats)
+    table = file.table("spark", SPARK_KEYS, "the table [spark]")
     master = table.optional_text("master", 'a Spark master such as "local[4]"')
     conf = table.options("conf")
     for key in conf:
         if not key.startswith("spark."):
             msg = f"{table.at('conf')}.{key}: unknown key; the settings of Spark start with 'spark.'."
             raise ConfigError(msg)
-    return Session(master or "local[*]", conf)
+    auto = table.raw("packages") == "auto"
+    packages = None if auto else table.texts("packages", '"auto", or a list of "GROUP:ARTEFACT:VERSION"')
+    for package in packages or ():
+        if package.count(":") not in {2, 3}:
+            msg = f"{table.at('packages')}: got {package!r}, expected GROUP:ARTEFACT:VERSION."
+            raise ConfigError(msg)
+    a_folder = "a folder of jars, or a list of folders and jars"
+    jars = (table.text("jars", a_folder),) if isinstance(table.raw("jars"), str) else table.texts("jars", a_folder)
+    return Session(
+        master or "local[*]",
+        conf,
+        packages=packages or (),
+        auto_packages=auto,
+        jars=tuple(located(jar, base) for jar in jars or ()),
+        formats=formats,
+    )
+
+
+def _formats(sources: Iterable[Source], sink: Sink) -> tuple[str, ...]:
+    """Return the names of all formats of a job, each once; of what records are written in too."""
+    names: list[str] = []
+    for source in sources:
+        names.append(source.format)
+        if source.kafka is not None:
+            names += [one.format for one in (source.kafka.value, source.kafka.key) if one is not None]
+        if source.bad_rows is not None and source.bad_rows.sink is not None:
+            names.append(source.bad_rows.sink.format)
+    names += [sink.format] if sink.kafka is None else [sink.format, sink.kafka.value.format]
+    return tuple(dict.fromkeys(names))

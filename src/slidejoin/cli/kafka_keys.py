@@ -26,14 +26,12 @@ KAFKA_SOURCE_KEYS = (
 KAFKA_SINK_KEYS = ("brokers", "topic", "key", "value")
 
 METADATA = ("topic", "partition", "offset", "timestamp", "headers")
-SCHEMA_KEYS = ("schema", "schema_file", "message")
-VALUE_KEYS = ("format", "registry", "schema_ids", "options", "column", *SCHEMA_KEYS)
+VALUE_KEYS = ("format", "schema", "schema_file", "registry", "schema_ids", "options", "column")
 STARTS = {"earliest": -2, "latest": -1}
 
 A_BROKER = 'a broker such as "localhost:9092", or a list of some'
 A_SCHEMA = 'columns and types in SQL such as "id BIGINT, ts TIMESTAMP", as schema or in a schema_file'
 AN_AVRO_SCHEMA = "a schema of Avro in JSON, as schema or in a schema_file"
-A_DESCRIPTOR = "a descriptor file, which protoc --include_imports --descriptor_set_out=FILE writes"
 A_START = '"earliest", "latest", a time with its zone, or a table of offsets such as { topic = { 0 = 120, 1 = 80 } }'
 
 OURS = {
@@ -174,15 +172,6 @@ def _encoding(
 
 def _with_schema(made: Encoding, own: TomlTable, place: TomlTable, base: Path, *, written: bool) -> Encoding:
     """Return an encoding with what the schema's keys of `place` say, and the other ones of `own`."""
-    if made.format == "protobuf":
-        if "schema" in place:
-            msg = f"{place.at('schema')}: protobuf needs {A_DESCRIPTOR}, as schema_file; remove the key."
-            raise ConfigError(msg)
-        path = located(place.text("schema_file", A_DESCRIPTOR), base)
-        return replace(made, descriptor=path, message=own.text("message", "the name of the message in that file"))
-    if "message" in own:
-        msg = f"{own.at('message')}: is for protobuf, and the format is {made.format!r}; remove the key."
-        raise ConfigError(msg)
     if made.format == "avro":
         return _avro(made, own, place, base, written=written)
     if made.format == "json" and not written:

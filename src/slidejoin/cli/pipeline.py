@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING, TypeVar
 
 from slidejoin.cli.advice import check_event_times, in_toml
+from slidejoin.cli.connectors import what_is_missing
 from slidejoin.cli.job import FILES
+from slidejoin.cli.kafka_records import kafka_rows, records_of, topic_options
 from slidejoin.cli.paths import local_path
 from slidejoin.errors import ConfigError, SlideJoinError
 
@@ -54,6 +56,9 @@ def brief(error: BaseException) -> str:
     ours = re.findall(r"^\s*(?:Caused by: )?slidejoin\.errors\.(\w+: .*)$", text, re.MULTILINE)
     if ours:
         return str(ours[-1]).strip()
+    raised = re.findall(r"\[USER_RAISED_EXCEPTION\] (.*?)\s*(?:SQLSTATE: \w+.*)?$", text, re.MULTILINE)
+    if raised:
+        return str(raised[0]).strip()
     python = re.findall(r"^((?:[A-Za-z_][\w.]*)(?:Error|Exception): .*)$", text, re.MULTILINE)
     if "Traceback (most recent call last)" in text and python:
         return str(python[-1]).strip()
@@ -86,8 +91,11 @@ def load(spark: SparkSession, source: Source, session: Session, observe: Observe
     where = f"sources.{source.name}"
     try:
         frame = _files(spark, source, session, observe)
+    except ConfigError:
+        raise
     except Exception as error:
-        msg = f"{where}: Spark cannot read it: {brief(error)}"
+        missing = what_is_missing(error, source.format)
+        msg = f"{where}.format: {missing}" if missing else f"{where}: Spark cannot read it: {brief(error)}"
         raise ConfigError(msg) from error
     if source.where is not None:
         try:
@@ -105,9 +113,11 @@ def load(spark: SparkSession, source: Source, session: Session, observe: Observe
 
 
 def _files(spark: SparkSession, source: Source, session: Session, observe: Observe) -> DataFrame:
+    from pyspark.sql import functions  # noqa: PLC0415 - slow to load
+
     if source.kafka is not None:
-        msg = "the format kafka is not read yet"
-        raise NotImplementedError(msg)
+        name = f"{BAD_ROWS}{source.name}"
+        return kafka_rows(spark, source, lambda frame, bad: observe(frame, name, bad.alias("rows")))
     schema: StructType | str | None = source.schema
     if source.stream and schema is None and source.format in FILES:
         # A stream over Parquet takes the schema of the files that are there already: they all have the same one.
@@ -124,8 +134,6 @@ def _files(spark: SparkSession, source: Source, session: Session, observe: Obser
     frame = reader.load(_streamed(path, session) if source.stream and path is not None else path)
     if not counted:
         return frame
-    from pyspark.sql import functions  # noqa: PLC0415 - slow to load
-
     return observe(frame, f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)
 
 
@@ -213,6 +221,7 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             partitions=join.partitions,
             late=join.late,
             keep=join.keep,
+            pair_id=join.pair_id,
         )
     except (SlideJoinError, ValueError, NotImplementedError) as error:
         msg = f"join: {in_toml(str(error))}"
@@ -222,7 +231,9 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
 def writer_of(job: Job, result: DataFrame) -> DataStreamWriter:
     """Return the writer of a streaming job, ready to start."""
     sink = job.sink
-    writer = result.writeStream.format(sink.format).outputMode("append").options(**sink.options)
+    if sink.kafka is not None:
+        result = records_of(result, sink.kafka)
+    writer = result.writeStream.format(sink.format).outputMode("append").options(**sink.options, **topic_options(sink))
     if sink.path is not None:
         writer = writer.option("path", sink.path)
     if sink.partition_by:

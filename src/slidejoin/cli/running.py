@@ -10,8 +10,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.advice import in_toml
+from slidejoin.cli.bad_records import BadRecordQueries, write_bad_records
 from slidejoin.cli.checking import check_job
 from slidejoin.cli.checkpoint import check_earlier_join, keep_join, locked
+from slidejoin.cli.connectors import what_is_missing
+from slidejoin.cli.kafka_records import records_of, topic_options
 from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import BAD_ROWS, brief, explained, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.reporting import BatchProgress, RunTotals
@@ -19,7 +22,7 @@ from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.session import spark_session, workers_starting
 from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
 from slidejoin.cli.stopping import GRACE, Stopped, interruptible
-from slidejoin.errors import SlideJoinError
+from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.sides import SIDES
 from slidejoin.spec.window import Span
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from slidejoin.cli.job import Job, Session
+    from slidejoin.cli.job import Job, Session, Source
     from slidejoin.cli.reporting import Reporter
     from slidejoin.spark.job.workers import Compiling
     from slidejoin.spec.join_spec import JoinSpec
@@ -163,42 +166,75 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
         raise Stopped
     keep_join(job, spec, new=True)
     start = perf_counter()
-    try:
-        query = writer_of(job, result).start()
-    except Exception as error:
-        if stop.wait(GRACE):
-            raise Stopped from error
-        msg = f"the query cannot be started: {in_toml(brief(error))}"
-        raise SlideJoinError(msg) from error
+    # First, so that it begins at the same records as the join or before, also with starting = "latest".
+    letters = BadRecordQueries(spark, job)
     batches: dict[int, BatchProgress] = {}
     try:
-        _followed(query, batches, reporter, stop, LostRows(job))
-    except Exception as error:
-        # A worker that has got the signal too may end amid a micro-batch, which then runs again.
-        if not stop.wait(GRACE):
-            msg = f"the query failed: {in_toml(brief(error))}"
-            raise SlideJoinError(msg) from error
+        query = _started(job, result, stop)
+        try:
+            _followed(query, batches, reporter, stop, LostRows(job), letters)
+        except Exception as error:
+            # A worker that has got the signal too may end amid a micro-batch, which then runs again.
+            if not stop.wait(GRACE):
+                msg = f"the query failed: {in_toml(brief(error))}"
+                raise SlideJoinError(msg) from error
+    finally:
+        letters.stop()
     if batches:
         keep_join(job, spec, new=False)
     sums = {name: sum(getattr(batch, name) for batch in batches.values()) for name in COUNTS}
     return RunTotals(len(batches), seconds=perf_counter() - start, stopped=stop.is_set(), **sums)
 
 
+def _started(job: Job, result: DataFrame, stop: Event) -> StreamingQuery:
+    """Start the query of a job."""
+    try:
+        return writer_of(job, result).start()
+    except ConfigError:
+        raise
+    except Exception as error:
+        if stop.wait(GRACE):
+            raise Stopped from error
+        missing = what_is_missing(error, job.sink.format)
+        if missing:
+            msg = f"sink.format: {missing}"
+            raise ConfigError(msg) from error
+        msg = f"the query cannot be started: {in_toml(brief(error))}"
+        raise SlideJoinError(msg) from error
+
+
 def _followed(
-    query: StreamingQuery, batches: dict[int, BatchProgress], reporter: Reporter, stop: Event, lost: LostRows
+    query: StreamingQuery,
+    batches: dict[int, BatchProgress],
+    reporter: Reporter,
+    stop: Event,
+    lost: LostRows,
+    letters: BadRecordQueries,
 ) -> None:
-    """Report the micro-batches of a query until it ends, and that it waits for rows; stop it if that is requested."""
+    """Report the micro-batches of a query until it ends, and that it waits for rows; stop it if that is requested.
+
+    The queries of bad records end with it, or, where it ends by itself, when they have written all.
+    """
     since = said = perf_counter()
-    while query.isActive:
-        now = perf_counter()
-        if _report_new(query, batches, reporter, lost) or query.status["isTriggerActive"]:
-            since = said = now
-        elif now - said >= reporter.idle_seconds:
-            said = now
-            reporter.idle(now - since)
-        query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
-        if stop.is_set():
-            query.stop()
+    try:
+        while query.isActive or (letters.active and not stop.is_set()):
+            now = perf_counter()
+            if _report_new(query, batches, reporter, lost) or query.status["isTriggerActive"]:
+                since = said = now
+            elif now - said >= reporter.idle_seconds:
+                said = now
+                reporter.idle(now - since)
+            letters.check()
+            if query.isActive:
+                query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
+                if stop.is_set():
+                    query.stop()
+            else:
+                query.awaitTermination()
+                stop.wait(POLL_SECONDS)
+        letters.check()
+    finally:
+        query.stop()
     query.awaitTermination()
     _report_new(query, batches, reporter, lost)
 
@@ -283,6 +319,7 @@ def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, j
     def write() -> None:
         context.setLocalProperty("spark.job.interruptOnCancel", "true")  # of this thread's jobs
         _write(job, result, json=json)
+        write_bad_records(spark, job)
 
     try:
         interruptible(write, stop, context.cancelAllJobs)
@@ -353,7 +390,12 @@ def _write(job: Job, result: DataFrame, *, json: bool) -> None:
         with redirect_stdout(sys.stderr if json else sys.stdout):
             shown.show(int(job.sink.options.get("numRows", 20)), truncate=False)
         return
-    writer = result.write.format(job.sink.format).options(**job.sink.options)
+    if job.sink.kafka is not None:
+        result = records_of(result, job.sink.kafka)
+    writer = result.write.format(job.sink.format).options(**job.sink.options, **topic_options(job.sink))
+    if job.sink.kafka is not None:
+        writer.save()
+        return
     if job.sink.partition_by:
         writer = writer.partitionBy(*job.sink.partition_by)
     if job.sink.path is None:
@@ -426,17 +468,29 @@ class LostRows:
                 )
         for source, rows in bad.items():
             if self._first(f"bad {source}"):
-                yield (
-                    f"warning: {_rows(rows)} of source {source}{within} not as sources.{source}.schema says; what "
-                    "cannot be read of them is NULL. Correct the schema or the options (header, sep, "
-                    'timestampFormat); options = { mode = "FAILFAST" } ends the job at such a row.'
-                )
+                yield _advice_on_bad(self._job.sources[source], rows, within)
 
     def _first(self, kind: str) -> bool:
         if kind in self._said:
             return False
         self._said.add(kind)
         return True
+
+
+def _advice_on_bad(source: Source, rows: int, within: str) -> str:
+    """Return what to do about rows of a source that are not what its schema says."""
+    name, bad = source.name, source.bad_rows
+    if bad is None:
+        return (
+            f"warning: {_rows(rows)} of source {name}{within} not as sources.{name}.schema says; what "
+            "cannot be read of them is NULL. Correct the schema or the options (header, sep, "
+            'timestampFormat); options = { mode = "FAILFAST" } ends the job at such a row.'
+        )
+    records = f"{rows:,} {'record' if rows == 1 else 'records'} of source {name}{within} cannot be read"
+    if bad.sink is None:
+        return f"warning: {records}, and dropped; bad_rows = {{ format = … }} writes such records to a sink."
+    place = bad.sink.path if bad.sink.kafka is None else f"topic {bad.sink.kafka.topic}"
+    return f"warning: {records}, and written to {place or bad.sink.format} with the reason."
 
 
 def each_once(counted: int, arrived: int, read: int) -> int:

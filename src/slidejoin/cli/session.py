@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from slidejoin.cli.connectors import connector_settings
 from slidejoin.cli.java import java
 from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.secrets import NAMES
@@ -150,7 +151,7 @@ def _started(settings: Session, name: str, log: int, *, json: bool, locks: Seque
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra, and slow to load
 
     folder = run_folder()
-    values = defaults(cores_of(settings.master)) | _local(folder) | dict(settings.conf)
+    values = defaults(cores_of(settings.master)) | _local(folder) | dict(settings.conf) | connector_settings(settings)
     java.start(
         {"spark.master": settings.master, "spark.app.name": name} | values,
         folder.path,

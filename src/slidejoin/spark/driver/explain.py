@@ -26,6 +26,7 @@ from slidejoin.predicate.expression.text import wide_sql
 from slidejoin.rows.widths import fixed_width, varies
 from slidejoin.sides import SIDES
 from slidejoin.spark.driver.multi_join import wired_streams
+from slidejoin.spark.driver.pair_ids import PairIds
 from slidejoin.spark.driver.stream_join import wired_join
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
@@ -67,6 +68,7 @@ OF_TWO: dict[str, object] = {
     "late": "drop",
     "keep": None,
     "algorithm": "auto",
+    "pair_id": None,
     "sample": None,
 }
 """Arguments that only a join of two has, with their defaults."""
@@ -191,6 +193,7 @@ def explain_join(
     late: Late = "drop",
     keep: Nearest | None = None,
     algorithm: str | Options = "auto",
+    pair_id: str | None = None,
     sample: object = None,
 ) -> JoinExplanation: ...
 
@@ -214,6 +217,7 @@ def explain_join(
     late: Late = "drop",
     keep: Nearest | None = None,
     algorithm: str | Options = "auto",
+    pair_id: str | None = None,
     sample: object = None,
 ) -> JoinExplanation | StreamsExplanation:
     """Tell how `stream_join`, or `multi_join`, would run with these arguments, and why; nothing is started.
@@ -229,6 +233,8 @@ def explain_join(
         As for `stream_join`.
     algorithm : str or Options
         As for `stream_join`.
+    pair_id : str, optional
+        As for `stream_join`; two numbers of each row are sent and stored for it.
     sample : table, or two of them, optional
         Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
         or a static DataFrame; two of them, left and right, unless it is a self-join. The first 100,000 rows of each are
@@ -260,6 +266,7 @@ def explain_join(
                 "keep": keep,
                 "sample": sample,
                 "algorithm": algorithm,
+                "pair_id": pair_id,
             }
         )
         return explained_streams(
@@ -270,6 +277,7 @@ def explain_join(
     if isinstance(window, Mapping):
         msg = "window= is a dict, but left is one DataFrame: give a window, or a dict of DataFrames with these names"
         raise SparkJoinError(msg)
+    ids = None if pair_id is None else PairIds(pair_id)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,
@@ -307,7 +315,7 @@ def explain_join(
         buckets=buckets,
         copies=copies,
         stored=dict.fromkeys(sides, 1.0) if spec.probes_everywhere else copies,
-        row_bytes={side: _row_bytes(spec, side, None if tables is None else tables[side]) for side in sides},
+        row_bytes={side: _row_bytes(spec, side, None if tables is None else tables[side], ids) for side in sides},
         loads=tuple((loads / (loads.mean() or 1)).tolist()),
         sample=None if tables is None else {side: table.num_rows for side, table in tables.items()},
         spreads=spreads,
@@ -316,10 +324,11 @@ def explain_join(
     )
 
 
-def _row_bytes(spec: SparkJoinSpec, side: Side, sample: pa.Table | None) -> float | None:
+def _row_bytes(spec: SparkJoinSpec, side: Side, sample: pa.Table | None, ids: PairIds | None) -> float | None:
     """Return the bytes of a row as it is sent, on average; None where they are not known."""
     packed, given = spec.packed(side), spec.given(side)
     hidden = sum(fixed_width(field.type) for field in packed if field.name in HIDDEN)
+    hidden += 0 if ids is None else ids.row_bytes
     if sample is not None:
         return hidden + sample.select(given.names).nbytes / max(sample.num_rows, 1)
     return None if any(varies(field.type) for field in given) else hidden + sum(fixed_width(one.type) for one in given)

@@ -11,6 +11,7 @@ from slidejoin.spark.driver.assembly import check_names, check_order, pipeline, 
 from slidejoin.spark.driver.binding import bound_to
 from slidejoin.spark.driver.collations import check_collations, with_keys
 from slidejoin.spark.driver.event_time import check_time_column, marked, with_match_time
+from slidejoin.spark.driver.pair_ids import PairIds
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
@@ -23,6 +24,7 @@ from slidejoin.spark.job.checks import (
 )
 from slidejoin.spark.job.column_names import compared_columns, folds_names
 from slidejoin.spark.job.interpreter import check_workers, workers_of
+from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.join_spec import make_join_spec
 
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from slidejoin.predicate.expression.expr import Column
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
-    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.nearest import Nearest
@@ -67,6 +68,7 @@ def stream_join(
     late: Late = "drop",
     keep: Nearest | None = None,
     algorithm: str | Options = "auto",
+    pair_id: str | None = None,
 ) -> DataFrame:
     """Join two streaming DataFrames, or two static ones, on any comparison within a window of time or of rows.
 
@@ -114,6 +116,10 @@ def stream_join(
         The index of each bucket: ``auto``, which each bucket chooses by the rows that come, one of
         `slidejoin.algorithms()`, or an object of `slidejoin.options`. It does not change the result, so a query may
         be started again on its checkpoint with another one.
+    pair_id : str, optional
+        The name of a column with an id of the pair, the last one of the result: 32 hexadecimal digits that depend on
+        the values of both rows alone, on all their columns, selected or not. A row that is output without a partner
+        has one too. Whatever writes a pair twice writes the same id twice; pairs of equal rows have equal ids.
 
     Returns
     -------
@@ -165,6 +171,13 @@ def stream_join(
     >>> matches.writeStream.format("parquet").option("checkpointLocation", "…").start("…")  # doctest: +SKIP
     """
     check_packages()
+    ids = None if pair_id is None else PairIds(pair_id)
+    if ids is not None:
+        check_frame("left", left)
+        if right is not None:
+            check_frame("right", right)
+        left, right = ids.numbered(left), None if right is None else ids.numbered(right)
+        select = ids.selected(select, aliases, 1 if how in ONE_SIDED or isinstance(output, Aggregate) else 2)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,
@@ -185,7 +198,8 @@ def stream_join(
         spec = replace(spec, derived=frozenset(derived))
     with workers_of(left.sparkSession, spec.cache):
         joined = pipeline(frames, spec, result_type(frames, plan, spec))
-    return joined if not streaming or spec.numbered else with_match_time(joined, delay)
+    joined = joined if not streaming or spec.numbered else with_match_time(joined, delay)
+    return joined if ids is None else ids.made(joined, config)
 
 
 def wired_join(

@@ -1,0 +1,91 @@
+"""Connectors that Spark does not bring: their coordinates, jars in a folder, and what to add where one is missing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slidejoin.errors import ConfigError
+
+if TYPE_CHECKING:
+    from slidejoin.cli.job import Session
+
+__all__ = ["connector_settings", "coordinates", "what_is_missing"]
+
+ARTEFACTS = {
+    "kafka": ("org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}", "4.2.0"),
+    "avro": ("org.apache.spark:spark-avro_{scala}:{version}", "4.2.0"),
+}
+"""The connector of a format, and the newest version that there is; it follows Spark's own up to then."""
+
+JARS, PACKAGES = "spark.jars", "spark.jars.packages"
+NOT_FOUND = re.compile(r"Failed to find (?:the )?data source: `?([\w.-]+)`?|DATA_SOURCE_NOT_FOUND", re.IGNORECASE)
+NUMBERS = re.compile(r"\d+")
+SCALA = "2.13"
+"""Of all Spark 4, where its own jars do not say."""
+
+
+def coordinates(kind: str) -> str | None:
+    """Return the connector of a format for the Spark that is installed; None if none is known."""
+    from pyspark import __version__ as spark  # noqa: PLC0415 - belongs to an extra
+
+    if kind not in ARTEFACTS:
+        return None
+    template, newest = ARTEFACTS[kind]
+    return template.format(scala=_scala(), version=min(spark, newest, key=_numbers))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in NUMBERS.findall(version)[:3])
+
+
+def _scala() -> str:
+    """Return the version of Scala that the installed Spark is of, as coordinates have it."""
+    from pyspark.find_spark_home import _find_spark_home  # noqa: PLC0415 - as above
+
+    files = sorted(Path(_find_spark_home(), "jars").glob("scala-library-*.jar"))
+    numbers = _numbers(files[0].stem) if files else ()
+    return ".".join(map(str, numbers[:2])) if numbers else SCALA
+
+
+def connector_settings(session: Session) -> dict[str, str]:
+    """Return the settings that give Spark its connectors, those of `conf` included.
+
+    Raises
+    ------
+    ConfigError
+        If there is no jar where jars should be.
+    """
+    packages, jars = list(session.packages), []
+    if session.auto_packages:
+        packages += filter(None, map(coordinates, session.formats))
+    for place in session.jars:
+        path = Path(place)
+        files = sorted(path.glob("*.jar")) if path.is_dir() else [path]
+        if not files or not files[0].is_file():
+            msg = f"spark.jars: there is no jar in {place}; expected a folder of jars, or a jar."
+            raise ConfigError(msg)
+        jars += map(str, files)
+    made = {}
+    for name, values in ((JARS, jars), (PACKAGES, packages)):
+        if values:
+            given = session.conf.get(name)
+            made[name] = ",".join([*([given] if given else []), *values])
+    return made
+
+
+def what_is_missing(error: BaseException, kind: str) -> str | None:
+    """Return what to add if an error of Spark says that it has no such format; None for other errors."""
+    if NOT_FOUND.search(str(error)) is None and "ClassNotFoundException" not in str(error):
+        return None
+    known = coordinates(kind)
+    if known is None:
+        return (
+            f'Spark has no format {kind!r}: give its connector in [spark], as packages = ["GROUP:ARTEFACT:VERSION"], '
+            'or as jars = "FOLDER", or correct the name.'
+        )
+    return (
+        f'Spark has no format {kind!r} of its own: write packages = "auto" in [spark], for {known}, or '
+        'jars = "FOLDER" for a folder with its jars.'
+    )
