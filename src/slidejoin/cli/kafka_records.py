@@ -44,7 +44,7 @@ MICROSECONDS = {
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Decoded:
     """A key or value that is read in two steps, so that nothing is read twice.
 
     What Spark makes of the bytes is a column of its own; of that come the row, and when and why it failed.
@@ -125,7 +125,7 @@ def kafka_rows(spark: SparkSession, source: Source, count: Count) -> DataFrame:
     return frame.select(*_named(source, value))
 
 
-def _failed(value: _Part, key: _Part | None) -> Column:
+def _failed(value: _Decoded, key: _Decoded | None) -> Column:
     """Return whether a record cannot be read."""
     return value.failed if key is None else value.failed | key.failed
 
@@ -206,7 +206,7 @@ def _records(spark: SparkSession, source: Source) -> DataFrame:
     return reader.options(**kafka_options(_kafka(source)), **source.options).load()
 
 
-def _made(records: DataFrame, value: _Part, key: _Part | None) -> DataFrame:
+def _made(records: DataFrame, value: _Decoded, key: _Decoded | None) -> DataFrame:
     """Return records with what Spark makes of their bytes."""
     parts = {"value": value} | ({} if key is None else {"key": key})
     return records.withColumns({_column(name): part.made for name, part in parts.items()})
@@ -216,11 +216,11 @@ def _column(name: str) -> str:
     return f"{PREFIX}made_{name}"
 
 
-def _parts(kafka: KafkaSource) -> tuple[_Part, _Part | None]:
+def _parts(kafka: KafkaSource) -> tuple[_Decoded, _Decoded | None]:
     return _read("value", kafka.value), None if kafka.key is None else _read("key", kafka.key)
 
 
-def _named(source: Source, value: _Part) -> list[Column]:
+def _named(source: Source, value: _Decoded) -> list[Column]:
     """Return the columns of a source by their names.
 
     Raises
@@ -249,7 +249,7 @@ def _named(source: Source, value: _Part) -> list[Column]:
     return [column.alias(name) for name, column in named]
 
 
-def _reason(value: _Part, key: _Part | None) -> Column:
+def _reason(value: _Decoded, key: _Decoded | None) -> Column:
     """Return why a record cannot be read; NULL if it can."""
     from pyspark.sql import functions as sql  # noqa: PLC0415 - as above
 
@@ -257,7 +257,7 @@ def _reason(value: _Part, key: _Part | None) -> Column:
     return chosen if key is None else chosen.when(key.failed, sql.concat(sql.lit("key: "), key.reason))
 
 
-def _named_reason(source: Source, value: _Part, key: _Part | None) -> Column:
+def _named_reason(source: Source, value: _Decoded, key: _Decoded | None) -> Column:
     """Return why a record cannot be read, and which one it is."""
     from pyspark.sql import functions as sql  # noqa: PLC0415 - as above
 
@@ -271,16 +271,16 @@ def _named_reason(source: Source, value: _Part, key: _Part | None) -> Column:
     return sql.concat(*parts)
 
 
-def _read(name: str, encoding: Encoding) -> _Part:
+def _read(name: str, encoding: Encoding) -> _Decoded:
     """Return what the bytes of a key or value are, and when and why they cannot be read."""
     from pyspark.sql import functions as sql  # noqa: PLC0415 - as above
 
     raw, made = sql.col(name), sql.col(_column(name))
     missing = raw.isNull() if name == "value" else sql.lit(False)  # noqa: FBT003 - a record without a key is a usual one
     if encoding.format == "binary":
-        part = _Part(raw, made, sql.lit(False), sql.lit(""))  # noqa: FBT003 - a constant column
+        part = _Decoded(raw, made, sql.lit(False), sql.lit(""))  # noqa: FBT003 - a constant column
     elif encoding.format == "text":
-        part = _Part(raw.cast("string"), made, ~sql.is_valid_utf8(made), sql.lit("not UTF-8"))
+        part = _Decoded(raw.cast("string"), made, ~sql.is_valid_utf8(made), sql.lit("not UTF-8"))
     elif encoding.format == "json":
         part = _json(raw, made, encoding)
     else:
@@ -290,7 +290,7 @@ def _read(name: str, encoding: Encoding) -> _Part:
     return replace(part, failed=failed, reason=reason)
 
 
-def _json(raw: Column, made: Column, encoding: Encoding) -> _Part:
+def _json(raw: Column, made: Column, encoding: Encoding) -> _Decoded:
     """Read JSON as a field of an object: what is behind the text's own object is then no JSON."""
     from pyspark.sql import functions as sql  # noqa: PLC0415 - as above
     from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - as above
@@ -316,7 +316,7 @@ def _json(raw: Column, made: Column, encoding: Encoding) -> _Part:
     for name in needed:
         reason = reason.when(parsed.getField(name).isNull(), sql.lit(f"{name} is missing or null, and NOT NULL"))
     failed = ~utf8 | unfit | parsed.isNull() | absent
-    return _Part(read, parsed, failed, reason, tuple(field.name for field in schema.fields))
+    return _Decoded(read, parsed, failed, reason, tuple(field.name for field in schema.fields))
 
 
 def _misfit(text: Column, parsed: Column, schema: StructType) -> Column:
@@ -344,7 +344,7 @@ def _nullable(schema: StructType) -> StructType:
     return StructType([StructField(field.name, field.dataType, nullable=True) for field in schema.fields])
 
 
-def _avro(raw: Column, made: Column, encoding: Encoding) -> _Part:
+def _avro(raw: Column, made: Column, encoding: Encoding) -> _Decoded:
     """Read a record of Avro within one that ends with known bytes.
 
     Spark reads what it can of a record that does not fit, and ignores what is behind one: within another record the
@@ -377,7 +377,7 @@ def _avro(raw: Column, made: Column, encoding: Encoding) -> _Part:
             .when(~known, sql.concat(sql.lit("its schema has the number "), number.cast("string")))
             .otherwise(reason)
         )
-    return _Part(read, parsed, failed, reason, _avro_fields(encoding))
+    return _Decoded(read, parsed, failed, reason, _avro_fields(encoding))
 
 
 def _avro_fields(encoding: Encoding) -> tuple[str, ...]:
