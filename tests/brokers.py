@@ -202,7 +202,8 @@ class Broker:
 
     def create(self, *topics: str, partitions: int = 1) -> None:
         """Make topics."""
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
 
         client = AdminClient({"bootstrap.servers": self.address})  # which ends with its last name
         for future in client.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():

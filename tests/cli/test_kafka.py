@@ -146,7 +146,7 @@ def test_records_that_cannot_be_read_go_to_a_sink(command: Shell, broker: Broker
     notes = [event["message"] for event in ended.events() if event["event"] == "note"]
     warning = f"warning: {len(BAD)} records of source orders in micro-batch 0 cannot be read, and written to "
     assert notes == [f"{warning}{tmp_path}/unread with the reason."]
-    assert sorted(pq.read_table(tmp_path / "out")["id"].to_pylist()) == [0, 1]
+    assert set(pq.read_table(tmp_path / "out")["id"].to_pylist()) == {0, 1}
     unread = sorted(pq.read_table(tmp_path / "unread").to_pylist(), key=lambda row: row["offset"])
     assert [row["value"] for row in unread] == list(BAD)
     assert [row["key"] for row in unread] == [str(n + 1).encode() for n in range(len(BAD))]

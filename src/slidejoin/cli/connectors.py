@@ -57,7 +57,7 @@ def connector_settings(session: Session) -> dict[str, str]:
     ConfigError
         If there is no jar where jars should be.
     """
-    packages, jars = list(session.packages), []
+    packages, jars = list(session.packages), list[str]()
     if session.auto_packages:
         packages += filter(None, map(coordinates, session.formats))
     for place in session.jars:

@@ -28,6 +28,7 @@ NUMBERS = ("__slidejoin_row_1", "__slidejoin_row_2")
 """Columns of the numbers of a row."""
 
 WHOLE = {
+    "timeZone": "UTC",
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -47,7 +48,7 @@ class PairIds:
     row_bytes = 16
     """What the numbers add to a row."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: object) -> None:
         if not isinstance(name, str) or not name.strip():
             msg = f"pair_id must be the name of a column, got {name!r}"
             raise ArgumentError(msg)
