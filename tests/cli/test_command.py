@@ -136,7 +136,7 @@ def test_rows_on_the_console_leave_no_room_for_a_bar(
     monkeypatch.setattr(import_module("slidejoin.cli.running"), "run_job", lambda _, __, to, **___: told.append(to))
     file = tmp_path / "job.toml"
     window = 'window = { length = "1 s", on = "ts" }'
-    file.write_text(f'{BAD}on = "l.a < r.a"\n{window}\n[sink]\nformat = "{sink}"\n')
+    file.write_text(f'engine = "spark"\n{BAD}on = "l.a < r.a"\n{window}\n[sink]\nformat = "{sink}"\n')
     assert call("run", str(file)) == 0
     assert [type(listener).__name__ for listener in told] == [kind]
     assert capsys.readouterr().err == ""

@@ -167,11 +167,18 @@ def test_a_job_cannot_be_changed():
         read().join.how = "left"  # type: ignore[misc]
 
 
-READ = "one of parquet, csv, json, orc, avro, text, xml, kafka, delta, iceberg, rate, rate-micro-batch, socket, jdbc"
+READ = (
+    "one of parquet, csv, json, orc, avro, text, xml, arrow, kafka, delta, iceberg, rate, rate-micro-batch, socket, "
+    "jdbc"
+)
 
 # what is replaced in the good file, by what, and the whole message
 WRONG = [
-    ("[sink]", "[sinks]", "sinks: unknown key; the keys here are sources, join, sink, spark. Did you mean 'sink'?"),
+    (
+        "[sink]",
+        "[sinks]",
+        "sinks: unknown key; the keys here are engine, sources, join, sink, spark, embedded. Did you mean 'sink'?",
+    ),
     (
         'format = "csv"\n',
         "",
@@ -198,7 +205,7 @@ WRONG = [
         "wher =",
         (
             "sources.quotes.wher: unknown key; the keys here are format, path, stream, schema, schema_file, "
-            "columns, where, options, max_files_per_trigger. Did you mean 'where'?"
+            "columns, where, options, max_files_per_trigger, max_rows. Did you mean 'where'?"
         ),
     ),
     (
@@ -435,7 +442,7 @@ WRONG = [
     (
         'checkpoint = "/elsewhere/checkpoint"\n',
         "",
-        "sink.checkpoint: missing; expected a folder in which Spark keeps the job's progress, for restarts.",
+        "sink.checkpoint: missing; expected a folder for the progress of the job, for restarts.",
     ),
     (
         'trigger = "10 seconds"',

@@ -63,7 +63,7 @@ def test_json_lines(capsys):
     tell(JsonReporter())
     JsonReporter().failed("because")
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
-        {"event": "start", "job": "trips", "batches": 2},
+        {"event": "start", "job": "trips", "batches": 2, "engine": "spark", "why": ""},
         {
             "event": "batch",
             "number": 0,

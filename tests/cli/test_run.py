@@ -99,7 +99,8 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     assert first.err == ""
     assert first.status == 0
     start, *batches, done = first.events()
-    assert start == {"event": "start", "job": "job", "batches": 2}
+    why = "the job file has a table [spark]"
+    assert start == {"event": "start", "job": "job", "batches": 2, "engine": "spark", "why": why}
     # The quote that `where` refuses is read and counted.
     assert [(batch["number"], batch["rows_in"], batch["rows_out"]) for batch in batches] == [(0, 8, 3), (1, 8, 3)]
     assert batches[0]["event_time"] == "2024-05-01T00:30:00.000Z"
@@ -112,7 +113,7 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     second = slidejoin("run", job(tmp_path))
     assert second.status == 0
     lines = second.out.splitlines()
-    assert lines[0] == "job: starting Spark"
+    assert lines[0] == f"job: starting Spark: {why}"
     assert lines[1].startswith("job: batch ")
     assert "8 rows in, 3 out" in lines[1]
     assert lines[2].startswith("job: done, 8 rows in, 3 rows out, 1 micro-batches")
@@ -250,6 +251,7 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     rows += [{"cents": 400}, {"cents": "none", "at": "2024-05-01T00:00:00Z"}]
     (tmp_path / "more" / "a.json").write_text("\n".join(json.dumps(row) for row in rows))
     text = """
+        engine = "spark"
         sources.trips = { format = "parquet", path = "trips", stream = false }
         sources.more = { format = "json", path = "more", stream = false, schema = "cents BIGINT, at TIMESTAMP -- time" }
         join.left = "trips"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
 from time import perf_counter
@@ -16,7 +16,7 @@ from slidejoin.bench import CASES, case
 from slidejoin.bench.case import whole_number
 from slidejoin.cli import compile_in_words
 from slidejoin.cli.beginning import init
-from slidejoin.cli.job import Session
+from slidejoin.cli.job import ENGINES, Session
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.reporting import Debug, Json, PlainReporter, document, errors_reported, reporter
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from slidejoin.bench.report import Report
+    from slidejoin.cli.job import Engine, Job
     from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo
 
 __all__ = ["app", "bench", "state"]
@@ -322,27 +323,90 @@ def options(
     """Take the options that stand before a command."""
 
 
-@app.command(short_help="Run a job file on Spark.")
-def run(context: typer.Context, file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
-    """Run the job of a TOML file on Spark: its sources, the join between them, its sink."""
+EngineOption = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="NAME", help="auto, spark or embedded (in this process); as the file says."),
+]
+
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="A Spark master, such as local[4]; with it Spark runs.")
+]
+
+
+@app.command(short_help="Run a job file, on Spark or in this process.")
+def run(
+    context: typer.Context,
+    file: File,
+    *,
+    base: Base = None,
+    engine: EngineOption = None,
+    master: Master = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run the job of a TOML file: its sources, the join between them, its sink."""
     listener = reporter(as_json=json)
     with errors_reported(debug=debug, listener=listener):
-        job = read_job(file, base)
+        wanted = _engine(engine)
+        job = _with_master(read_job(file, base), wanted, master)
         if job.sink.format == "console" and not json:
             listener = PlainReporter()  # Spark prints rows meanwhile, which would tear a live line
-        from slidejoin.cli.running import run_job  # noqa: PLC0415 - job files are checked without loading Spark
+        from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - job files are checked without loading PyArrow
 
-        run_job(job, file.stem, listener, json=json, stop=context.ensure_object(Event))
+        stop, chosen = context.ensure_object(Event), chosen_engine(job, wanted)
+        if chosen.prepared is not None:
+            from slidejoin.cli.embedded import run_embedded  # noqa: PLC0415 - the same
+
+            run_embedded(chosen.prepared, file.stem, listener, chosen.why, json=json, stop=stop)
+            return
+        from slidejoin.cli.running import run_job  # noqa: PLC0415 - the same, and Spark
+
+        run_job(job, file.stem, listener, why=chosen.why, json=json, stop=stop)
+
+
+def _with_master(job: Job, wanted: Engine | None, master: str | None) -> Job:
+    if master is None:
+        return job
+    if wanted == "embedded":
+        msg = f"--master {master}: is of Spark, and --engine embedded runs in this process; leave one of them out"
+        raise ConfigError(msg)
+    return replace(job, session=replace(job.session, master=master), engine="auto", has_spark=True)
+
+
+def _engine(name: str | None) -> Engine | None:
+    known = next((one for one in ENGINES if one == name), None)
+    if name is not None and known is None:
+        msg = f"--engine {name}: expected one of {', '.join(ENGINES)}.{nearest(name, ENGINES)}"
+        raise ConfigError(msg)
+    return known
 
 
 @app.command(short_help="Show how a job would run, and why.")
-def explain(file: File, *, base: Base = None, json: Json = False, debug: Debug = False) -> None:
+def explain(
+    file: File,
+    *,
+    base: Base = None,
+    engine: EngineOption = None,
+    master: Master = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
     """Show how the join of a TOML file would run, and why; nothing is read but schemas."""
     with errors_reported(debug=debug):
-        job = read_job(file, base)
-        from slidejoin.cli.checking import explain_job  # noqa: PLC0415 - see run
+        wanted = _engine(engine)
+        job = _with_master(read_job(file, base), wanted, master)
+        from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - see run
 
-        text = SECRETS.out_of(explain_job(job, file.stem))
+        chosen = chosen_engine(job, wanted)
+        if chosen.prepared is not None:
+            from slidejoin.cli.embedded import explain_embedded  # noqa: PLC0415 - see run
+
+            text = explain_embedded(chosen.prepared, chosen.why)
+        else:
+            from slidejoin.cli.checking import explain_job  # noqa: PLC0415 - see run
+
+            text = explain_job(job, file.stem)
+        text = SECRETS.out_of(text)
         typer.echo(document({"job": file.stem, "plan": text}) if json else text)
 
 

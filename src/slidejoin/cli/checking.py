@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["check_job", "explain_job"]
+__all__ = ["check_job", "explain_job", "shown_sink", "shown_source"]
 
 
 def check_job(job: Job) -> JoinSpec:
@@ -99,19 +99,22 @@ def explain_job(job: Job, name: str) -> str:
         result = result_of(job, frames)
         plan = explained(job, frames)
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema.fields)
-    kind = "streaming" if job.stream else "static"
-    sources = [
-        f"source {source.name}: {kind} {_place(source)}{bad_rows_in_words(source)}" for source in job.sources.values()
-    ]
+    sources = [shown_source(source) for source in job.sources.values()]
     return "\n".join(
         [
             *sources,
             f"on Spark: {job.session.master}",
             plan,
             f"result: {columns}",
-            f"sink: {_sink(job.sink)}",
+            f"sink: {shown_sink(job.sink)}",
         ]
     )
+
+
+def shown_source(source: Source) -> str:
+    """Return a source in words."""
+    kind = "streaming" if source.stream else "static"
+    return f"source {source.name}: {kind} {_place(source)}{bad_rows_in_words(source)}"
 
 
 def _place(source: Source) -> str:
@@ -122,7 +125,8 @@ def _place(source: Source) -> str:
     return f"{source.format} {rows}{'' if source.path is None else f', {source.path}'}"
 
 
-def _sink(sink: Sink) -> str:
+def shown_sink(sink: Sink) -> str:
+    """Return a sink in words."""
     trigger = "once, over all that is there" if sink.interval is None else f"every {sink.interval}"
     where = f", {sink.path}" if sink.path else ""
     if sink.kafka is not None:

@@ -18,6 +18,7 @@ from slidejoin.cli.paths import local_path
 from slidejoin.cli.stopping import Stopped
 from slidejoin.cli.written import printable
 from slidejoin.errors import ConfigError, SlideJoinError
+from slidejoin.pipeline.checkpoint import is_embedded
 from slidejoin.predicate import to_sql
 from slidejoin.runtime.processes import try_lock, unlock
 
@@ -73,7 +74,7 @@ def locked(folder: Path | None, stop: Event | None = None, patience: float = PAT
     try:
         yield handle
     finally:
-        if new and not (folder / "metadata").exists():  # the job did not begin
+        if new and not (folder / "metadata").exists() and not is_embedded(folder):  # the job did not begin
             with suppress(OSError):
                 (folder / LOCK_FILE).unlink()  # while it is locked: who waits for it sees that it is gone
                 folder.rmdir()

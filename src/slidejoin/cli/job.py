@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from slidejoin.spec.window import Span
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -12,7 +14,11 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_options import JoinType, Late, StrategyName
     from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.options import Options
-    from slidejoin.spec.window import Span, Window
+    from slidejoin.spec.window import Window
+
+Engine: TypeAlias = Literal["auto", "spark", "embedded"]
+
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 JobOutput: TypeAlias = Literal["pairs", "count"]
 """Of the outputs those that a table of files can have."""
@@ -26,16 +32,19 @@ BYTES: tuple[Bytes, ...] = get_args(Bytes)
 
 BadRowsAction: TypeAlias = Literal["fail", "drop", "write"]
 
-FILES = ("parquet", "csv", "json", "orc", "avro", "text", "xml")
+FILES = ("parquet", "csv", "json", "orc", "avro", "text", "xml", "arrow")
 """Formats of files, which have a path."""
 
 __all__ = [
     "BYTES",
+    "ENGINES",
     "FILES",
     "JOB_OUTPUTS",
     "BadRows",
     "Bytes",
+    "Embedded",
     "Encoding",
+    "Engine",
     "Job",
     "JobOutput",
     "Join",
@@ -146,6 +155,7 @@ class Source:
     where: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     max_files_per_trigger: int | None = None
+    max_rows: int | None = None
     kafka: KafkaSource | None = None
     bad_rows: BadRows | None = None
 
@@ -213,14 +223,29 @@ class Session:
     formats: tuple[str, ...] = ()
 
 
+TEN_SECONDS = Span(10_000_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Settings of a job in one process; `memory_limit` in bytes."""
+
+    threads: int | None = None
+    memory_limit: int | None = None
+    snapshot_every: Span = TEN_SECONDS
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A whole job file; paths are absolute, or have a scheme."""
+    """A whole job file; paths are absolute, or have a scheme. `has_spark` if it has a table [spark]."""
 
     sources: Mapping[str, Source]
     join: Join
     sink: Sink
     session: Session = field(default_factory=Session)
+    engine: Engine = "auto"
+    has_spark: bool = False
+    embedded: Embedded = field(default_factory=Embedded)
 
     @property
     def stream(self) -> bool:

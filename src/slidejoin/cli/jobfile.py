@@ -5,11 +5,24 @@ Reading is strict: every missing, unknown or wrongly typed key is an error that 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from slidejoin.cli.job import FILES, JOB_OUTPUTS, BadRows, Job, JobOutput, Join, Session, Sink, Source
+from slidejoin.cli.job import (
+    ENGINES,
+    FILES,
+    JOB_OUTPUTS,
+    BadRows,
+    Embedded,
+    Job,
+    JobOutput,
+    Join,
+    Session,
+    Sink,
+    Source,
+)
 from slidejoin.cli.kafka_keys import KAFKA_SINK_KEYS, KAFKA_SOURCE_KEYS, kafka_sink, kafka_source, schema_text
 from slidejoin.cli.paths import absolute, located
 from slidejoin.cli.toml_table import TomlTable, shown
@@ -56,9 +69,15 @@ SPARK_KEYS = ("master", "conf", "packages", "jars")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
-A_CHECKPOINT = "a folder in which Spark keeps the job's progress, for restarts"
+A_CHECKPOINT = "a folder for the progress of the job, for restarts"
+A_SIZE = 'a number of bytes such as "2 GB"'
 A_COLUMN = "the name of the event-time column"
 AN_ORDER = "the column of both sides by which the rows of a micro-batch arrive"
+
+EMBEDDED_KEYS = ("threads", "memory_limit", "snapshot_every")
+
+UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+SIZE = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
 
 
 def read_job(path: Path, base: Path | None = None) -> Job:
@@ -96,13 +115,15 @@ def read_job_text(text: str, base: Path) -> Job:
     except tomllib.TOMLDecodeError as error:
         msg = f"not valid TOML: {error}"
         raise ConfigError(msg) from error
-    file = TomlTable(values, "", ("sources", "join", "sink", "spark"))
+    file = TomlTable(values, "", ("engine", "sources", "join", "sink", "spark", "embedded"))
     base = absolute(base)
     sources = _sources(file, values.get("sources"), base)
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
     _check_use(sources, join)
     sink = _sink(file, base, stream=sources[join.left].stream)
-    return Job(sources, join, sink, _session(file, base, _formats(sources.values(), sink)))
+    engine = file.choice("engine", ENGINES, "auto")
+    session = _session(file, base, _formats(sources.values(), sink))
+    return Job(sources, join, sink, session, engine, "spark" in file, _embedded(file))
 
 
 def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
@@ -116,7 +137,7 @@ def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
 def _source(name: str, tables: TomlTable, base: Path) -> Source:
     kafka = tables.peek(name, "format") == "kafka"
     common = [key for key in SOURCE_KEYS if key != "path" or not kafka]
-    keys = (*common, *KAFKA_SOURCE_KEYS, "bad_rows") if kafka else (*common, "max_files_per_trigger")
+    keys = (*common, *KAFKA_SOURCE_KEYS, "bad_rows") if kafka else (*common, "max_files_per_trigger", "max_rows")
     table = tables.table(name, keys, f"the table [sources.{name}]")
     kind = _format(table, without=NOT_SOURCES)
     stream = table.flag("stream", default=True)
@@ -145,6 +166,7 @@ def _source(name: str, tables: TomlTable, base: Path) -> Source:
         path=None if path is None else located(path, base),
         schema=schema,
         max_files_per_trigger=table.count("max_files_per_trigger"),
+        max_rows=table.count("max_rows"),
     )
 
 
@@ -308,15 +330,6 @@ def _time_window(table: TomlTable) -> TimeWindow:
     return TimeWindow(left=lengths[0], right=lengths[1], left_on=columns[0], right_on=columns[1], lateness=lateness)
 
 
-def _length(table: TomlTable, key: str) -> Span:
-    text = table.text(key, A_LENGTH)
-    try:
-        length = length_of(text, table.at(key))
-    except ArgumentError as error:
-        raise ConfigError(str(error)) from error
-    return length if isinstance(length, Span) else Span(length)
-
-
 def _check_use(sources: Mapping[str, Source], join: Join) -> None:
     used = [name for name in (join.left, join.right) if name is not None]
     for name in sources:
@@ -414,3 +427,31 @@ def _formats(sources: Iterable[Source], sink: Sink) -> tuple[str, ...]:
             names.append(source.bad_rows.sink.format)
     names += [sink.format] if sink.kafka is None else [sink.format, sink.kafka.value.format]
     return tuple(dict.fromkeys(names))
+
+
+def _embedded(file: TomlTable) -> Embedded:
+    if "embedded" not in file:
+        return Embedded()
+    table = file.table("embedded", EMBEDDED_KEYS, "the table [embedded]")
+    every = _length(table, "snapshot_every") if "snapshot_every" in table else Embedded().snapshot_every
+    return Embedded(table.count("threads"), _bytes(table, "memory_limit"), every)
+
+
+def _length(table: TomlTable, key: str) -> Span:
+    text = table.text(key, A_LENGTH)
+    try:
+        length = length_of(text, table.at(key))
+    except ArgumentError as error:
+        raise ConfigError(str(error)) from error
+    return length if isinstance(length, Span) else Span(length)
+
+
+def _bytes(table: TomlTable, key: str) -> int | None:
+    text = table.optional_text(key, A_SIZE)
+    if text is None:
+        return None
+    match = SIZE.fullmatch(text)
+    unit = UNITS.get(match[2].lower() or "b") if match else None
+    if match is None or unit is None or not int(match[1]):
+        raise table.wrong(key, A_SIZE)
+    return int(match[1]) * unit

@@ -136,8 +136,8 @@ class Reporter(Protocol):
 
     idle_seconds: float
 
-    def starting(self, name: str, batches: int | None) -> None:
-        """Spark is about to start; `batches` if the number of micro-batches is known beforehand."""
+    def starting(self, name: str, batches: int | None, engine: str = "spark", why: str = "") -> None:
+        """Say which engine is about to start, and why; `batches` if the number of micro-batches is known."""
 
     def note(self, message: str) -> None:
         """Say something that the user should know and that does not end the job."""
@@ -211,6 +211,10 @@ def _sentence(name: str, totals: RunTotals) -> str:
     )
 
 
+def _beginning(engine: str, why: str) -> str:
+    return ("starting Spark" if engine == "spark" else "in this process") + (f": {why}" if why else "")
+
+
 class JsonReporter:
     """One JSON object a line; ``event`` is the method's name, or ``start``."""
 
@@ -219,8 +223,10 @@ class JsonReporter:
     def __init__(self) -> None:
         self._compiling = _Compiling()
 
-    def starting(self, name: str, batches: int | None) -> None:  # noqa: D102 - see Reporter
-        self._write("start", {"job": name, "batches": batches})
+    def starting(  # noqa: D102 - see Reporter
+        self, name: str, batches: int | None, engine: str = "spark", why: str = ""
+    ) -> None:
+        self._write("start", {"job": name, "batches": batches, "engine": engine, "why": SECRETS.out_of(why)})
 
     def note(self, message: str) -> None:  # noqa: D102 - see Reporter
         self._write("note", {"message": SECRETS.out_of(message)})
@@ -260,9 +266,15 @@ class PlainReporter:
         self._name = ""
         self._compiling = _Compiling()
 
-    def starting(self, name: str, batches: int | None) -> None:  # noqa: ARG002, D102 - see Reporter
+    def starting(  # noqa: D102 - see Reporter
+        self,
+        name: str,
+        batches: int | None,  # noqa: ARG002 - see Reporter
+        engine: str = "spark",
+        why: str = "",
+    ) -> None:
         self._name = name
-        self._write(f"{name}: starting Spark")
+        self._write(SECRETS.out_of(f"{name}: {_beginning(engine, why)}"))
 
     def note(self, message: str) -> None:  # noqa: D102 - see Reporter
         self._write(SECRETS.out_of(f"{self._name}: {message}"))
@@ -319,9 +331,13 @@ class TerminalReporter:
         self._rows_in = self._rows_out = self._lost = 0
         self._seconds = 0.0
 
-    def starting(self, name: str, batches: int | None) -> None:  # noqa: D102 - see Reporter
+    def starting(  # noqa: D102 - see Reporter
+        self, name: str, batches: int | None, engine: str = "spark", why: str = ""
+    ) -> None:
         self._name = name
-        self._task = self._progress.add_task(name, total=batches, counts="starting Spark")
+        if why:
+            self.note(_beginning(engine, why))
+        self._task = self._progress.add_task(name, total=batches, counts=_beginning(engine, ""))
         self._progress.start()
 
     def note(self, message: str) -> None:  # noqa: D102 - see Reporter

@@ -14,7 +14,9 @@ from slidejoin.cli.bad_records import BadRecordQueries, write_bad_records
 from slidejoin.cli.checking import check_job
 from slidejoin.cli.checkpoint import check_earlier_join, keep_join, locked
 from slidejoin.cli.connectors import what_is_missing
+from slidejoin.cli.engine import check_engine_of_checkpoint
 from slidejoin.cli.kafka_records import records_of, topic_options
+from slidejoin.cli.lost_rows import LostRowsAdvice
 from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import BAD_ROWS, brief, explained, load_all, planned_batches, result_of, writer_of
 from slidejoin.cli.reporting import BatchProgress, RunTotals
@@ -23,7 +25,6 @@ from slidejoin.cli.session import spark_session, workers_starting
 from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
 from slidejoin.cli.stopping import GRACE, Stopped, interruptible
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.sides import SIDES
 from slidejoin.spec.window import Span
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from slidejoin.cli.job import Job, Session, Source
+    from slidejoin.cli.job import Job, Session
     from slidejoin.cli.reporting import Reporter
     from slidejoin.spark.job.workers import Compiling
     from slidejoin.spec.join_spec import JoinSpec
@@ -51,11 +52,15 @@ COUNTS = ("rows_in", "rows_out", "late_rows", "null_time_rows", "bad_rows")
 POLL_SECONDS = 0.25
 
 
-def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False, stop: Event | None = None) -> RunTotals:
-    """Run a job to its end, or until it is stopped (the checkpoint allows to go on later).
+def run_job(
+    job: Job, name: str, reporter: Reporter, *, why: str = "", json: bool = False, stop: Event | None = None
+) -> RunTotals:
+    """Run a job on Spark to its end, or until it is stopped (the checkpoint allows to go on later).
 
     Parameters
     ----------
+    why : str
+        Why it runs on Spark.
     stop : threading.Event, optional
         Set, by a signal, when the job is to stop.
 
@@ -67,9 +72,10 @@ def run_job(job: Job, name: str, reporter: Reporter, *, json: bool = False, stop
         If Spark does not start, or the query fails.
     """
     stop = stop or Event()
+    check_engine_of_checkpoint(job)
     spec = check_job(job)
     check_earlier_join(job, spec)
-    reporter.starting(name, planned_batches(job))
+    reporter.starting(name, planned_batches(job), "spark", why)
     try:
         totals = _run(job, spec, name, reporter, stop, json=json)
     except Stopped:
@@ -334,7 +340,7 @@ def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, j
     read = {name: values_of(observed[name]) for name in inputs}
     bad = {name: values_of(observed[BAD_ROWS + name]).get("rows", 0) for name in inputs if BAD_ROWS + name in observed}
     without_time = sum(value for row in read.values() for key, value in row.items() if key != "rows")
-    for advice in LostRows(job).advice_of_tables(without_time, bad):
+    for advice in LostRowsAdvice(job).of_tables(without_time, bad):
         reporter.note(advice)
     return RunTotals(
         batches=1,
@@ -405,7 +411,7 @@ def _write(job: Job, result: DataFrame, *, json: bool) -> None:
 
 
 class LostRows:
-    """Counts such rows in micro-batches of a job, and says once of each kind what to do about them.
+    """Counts rows that a job loses in micro-batches on Spark, and says once of each kind what to do about them.
 
     Parameters
     ----------
@@ -413,8 +419,7 @@ class LostRows:
     """
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._said: set[str] = set()
+        self._advice = LostRowsAdvice(job)
 
     def counts(self, progress: Mapping[str, Any]) -> dict[str, int]:
         """Return them from Spark's progress of a micro-batch, by their names in `BatchProgress`."""
@@ -440,57 +445,7 @@ class LostRows:
 
     def advice(self, batch: BatchProgress, progress: Mapping[str, Any]) -> Iterator[str]:
         """Yield what to do about kinds of rows that come for the first time in a micro-batch."""
-        mark = (progress.get("eventTime") or {}).get("watermark")
-        number, late = f"micro-batch {batch.number}", batch.late_rows
-        yield from self._advice(f" of {number}", late, batch.null_time_rows, f" in {number}", self._bad(progress), mark)
-
-    def advice_of_tables(self, null_time_rows: int, bad_rows: Mapping[str, int]) -> Iterator[str]:
-        """Yield what to do about rows of a job without streams; bad ones by the name of their source."""
-        yield from self._advice("", 0, null_time_rows, "", {name: rows for name, rows in bad_rows.items() if rows})
-
-    def _advice(
-        self, of: str, late: int, null: int, within: str, bad: Mapping[str, int], mark: str | None = None
-    ) -> Iterator[str]:
-        window = self._job.join.window
-        if window.has_watermark:
-            if late and self._job.join.late == "drop" and self._first("late"):
-                yield (
-                    f"warning: {_rows(late)}{of} late and dropped: below the watermark{f', {mark}' if mark else ''}. "
-                    f'If rows come out of order, raise lateness in [join.window], now "{window.lateness}"; '
-                    'late = "emit" in [join] makes late rows of inner joins rows of the result.'
-                )
-            if null and self._first("without time"):
-                columns = " or ".join(dict.fromkeys(name for side in SIDES for name in window.event_times(side)))
-                yield (
-                    f"warning: {_rows(null)}{of} without event time ({columns} is NULL), which match nothing. If the "
-                    "files have one, check its name and format: schema, columns and options (timestampFormat) of the "
-                    "source."
-                )
-        for source, rows in bad.items():
-            if self._first(f"bad {source}"):
-                yield _advice_on_bad(self._job.sources[source], rows, within)
-
-    def _first(self, kind: str) -> bool:
-        if kind in self._said:
-            return False
-        self._said.add(kind)
-        return True
-
-
-def _advice_on_bad(source: Source, rows: int, within: str) -> str:
-    """Return what to do about rows of a source that are not what its schema says."""
-    name, bad = source.name, source.bad_rows
-    if bad is None:
-        return (
-            f"warning: {_rows(rows)} of source {name}{within} not as sources.{name}.schema says; what "
-            "cannot be read of them is NULL. Correct the schema or the options (header, sep, "
-            'timestampFormat); options = { mode = "FAILFAST" } ends the job at such a row.'
-        )
-    records = f"{rows:,} {'record' if rows == 1 else 'records'} of source {name}{within} cannot be read"
-    if bad.sink is None:
-        return f"warning: {records}, and dropped; bad_rows = {{ format = … }} writes such records to a sink."
-    place = bad.sink.path if bad.sink.kafka is None else f"topic {bad.sink.kafka.topic}"
-    return f"warning: {records}, and written to {place or bad.sink.format} with the reason."
+        yield from self._advice.of_batch(batch, self._bad(progress), (progress.get("eventTime") or {}).get("watermark"))
 
 
 def each_once(counted: int, arrived: int, read: int) -> int:
@@ -504,7 +459,3 @@ def each_once(counted: int, arrived: int, read: int) -> int:
     (210, 210, 5, 5)
     """
     return counted if arrived <= read else max(round(counted * read / arrived), min(counted, 1))
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} {'row' if count == 1 else 'rows'}"

@@ -1,0 +1,376 @@
+"""A job in this process: from the job file to sources, join and sink of `slidejoin.pipeline`, and its progress."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.cli.advice import in_toml
+from slidejoin.cli.checking import check_job, shown_sink, shown_source
+from slidejoin.cli.checkpoint import locked
+from slidejoin.cli.lost_rows import LostRowsAdvice
+from slidejoin.cli.paths import files_below, local_path
+from slidejoin.cli.reporting import BatchProgress, RunTotals
+from slidejoin.errors import ConfigError, SlideJoinError, nearest
+from slidejoin.pipeline.checkpoint import Checkpoint
+from slidejoin.pipeline.columns import Shape
+from slidejoin.pipeline.ddl import schema_of_ddl
+from slidejoin.pipeline.file_sink import SINK_OPTIONS, FileSink, FolderOnce
+from slidejoin.pipeline.files import FILE_FORMATS, Files, FileSource, file_schema
+from slidejoin.pipeline.micro_batch import MicroBatchJoin
+from slidejoin.pipeline.run import Pipeline, Timing, run_tables
+from slidejoin.pipeline.sink import ConsoleSink, NoSink
+from slidejoin.pipeline.source import Limits, OnlySparkError
+from slidejoin.pipeline.text_rows import CSV_OPTIONS, JSON_OPTIONS
+from slidejoin.predicate import to_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from slidejoin.cli.job import Job, Source
+    from slidejoin.cli.reporting import Reporter
+    from slidejoin.pipeline.run import Done, Totals
+    from slidejoin.pipeline.sink import Sink
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["Prepared", "explain_embedded", "prepared", "run_embedded"]
+
+PATTERN = "*?["
+ALTERNATIVES = "{"
+
+READ_OPTIONS: dict[str, tuple[str, ...]] = {"parquet": (), "arrow": (), "csv": CSV_OPTIONS, "json": JSON_OPTIONS}
+
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job that this process can run."""
+
+    job: Job
+    spec: JoinSpec
+    sources: list[FileSource]
+    join: MicroBatchJoin
+
+
+def prepared(job: Job) -> Prepared:
+    """Make sources and join of a job, and check it on the way; nothing is read but schemas.
+
+    Raises
+    ------
+    OnlySparkError
+        For what only Spark can do.
+    ConfigError
+        For what is wrong with the job.
+    """
+    _check_sink(job)
+    if job.join.pair_id is not None:
+        msg = "join.pair_id: ids of pairs are computed by Spark alone."
+        raise OnlySparkError(msg)
+    names = [job.join.left] if job.join.right is None else [job.join.left, job.join.right]
+    for name in names:
+        _check_source(job, job.sources[name])
+    spec = check_job(job)
+    sources = [_source(job, job.sources[name]) for name in names]
+    try:
+        join = _join(job, spec, sources)
+    except ConfigError:
+        raise
+    except (SlideJoinError, ValueError) as error:
+        msg = f"join: {in_toml(str(error))}"
+        raise ConfigError(msg) from error
+    return Prepared(job, spec, sources, join)
+
+
+def _check_source(job: Job, source: Source) -> None:
+    where = f"sources.{source.name}"
+    if source.format not in FILE_FORMATS or source.path is None:
+        msg = f"{where}.format: {source.format!r} is read by Spark alone."
+        raise OnlySparkError(msg)
+    path = local_path(source.path, job.session)
+    if path is None or ALTERNATIVES in source.path:
+        msg = f"{where}.path: {source.path} is read by Spark alone."
+        raise OnlySparkError(msg)
+    if any("=" in part for part in path.parts) or _has_partitions(path):
+        msg = f"{where}.path: folders of partitions, such as day=1, are read by Spark alone."
+        raise OnlySparkError(msg)
+    for name in source.options:
+        if name.lower() not in READ_OPTIONS[source.format]:
+            msg = f"{where}.options: {name} is understood by Spark alone."
+            raise OnlySparkError(msg)
+
+
+def _has_partitions(path: Path) -> bool:
+    if any(sign in str(path) for sign in PATTERN) or not path.is_dir():
+        return False
+    return any("=" in entry.name and entry.is_dir() for entry in path.iterdir())
+
+
+def _check_sink(job: Job) -> None:
+    sink = job.sink
+    known = {**SINK_OPTIONS, "console": ("numrows", "truncate"), "noop": ()}
+    if sink.format not in known:
+        msg = f"sink.format: {sink.format!r} is written by Spark alone."
+        raise OnlySparkError(msg)
+    for key, path in (("path", sink.path), ("checkpoint", sink.checkpoint)):
+        if path is not None and local_path(path, job.session) is None:
+            msg = f"sink.{key}: {path} is reached by Spark alone."
+            raise OnlySparkError(msg)
+    for name in sink.options:
+        if name.lower() not in known[sink.format]:
+            msg = f"sink.options: {name} is understood by Spark alone."
+            raise OnlySparkError(msg)
+
+
+def _folded(options: Any) -> dict[str, str]:  # noqa: ANN401 - a mapping of texts
+    return {name.lower(): value for name, value in options.items()}
+
+
+def _source(job: Job, source: Source) -> FileSource:
+    path = str(local_path(source.path or "", job.session))
+    files = _files(path)
+    if source.schema is not None:
+        schema = schema_of_ddl(source.schema, f"sources.{source.name}.schema")
+    elif source.format in {"parquet", "arrow"}:
+        schema = file_schema(source.format, files(), source.name, path)
+    else:
+        msg = (
+            f"sources.{source.name}.schema: without one, the columns of {source.format} files are known to Spark alone."
+        )
+        raise OnlySparkError(msg)
+    shape = Shape(schema, source.columns, source.where, source.name)
+    limits = Limits(rows=source.max_rows, files=source.max_files_per_trigger)
+    base = Path(path) if Path(path).is_dir() else Path(path).parent
+    made = Files(source.format, base, files, schema, _folded(source.options))
+    return FileSource(source.name, made, shape, limits)
+
+
+def _files(path: str) -> Callable[[], Iterable[Path]]:
+    """Return the function that lists the files of a folder, of a pattern, or one file."""
+    if not any(sign in path for sign in PATTERN) or Path(path).exists():
+        return lambda: files_below(Path(path))
+    return lambda: (
+        file
+        for one in sorted(glob.glob(path))  # noqa: PTH207 - a whole pattern, from the root on
+        if Path(one).name[0] not in "._"
+        for file in files_below(Path(one))
+    )
+
+
+def _join(job: Job, spec: JoinSpec, sources: list[FileSource]) -> MicroBatchJoin:
+    join = job.join
+    if join.late == "emit" and (join.how != "inner" or join.output != "pairs" or join.keep is not None):
+        msg = (
+            'join.late: "emit" is for output = "pairs" of an inner join without keep; leave the key out: late rows are '
+            "counted."
+        )
+        raise ConfigError(msg)
+    options = {
+        "on": join.on, "window": join.window, "how": join.how, "output": join.output, "suffix": join.suffix,
+        "self_join": join.self_join, "aliases": join.aliases, "algorithm": join.algorithm, "keep": join.keep,
+        "late": join.late, "threads": job.embedded.threads, "memory_limit": job.embedded.memory_limit,
+    }  # fmt: skip
+    schemas = [source.schema for source in sources]
+    made = MicroBatchJoin(spec, options, join.order_by, (schemas[0], schemas[-1]))
+    for source, needed in zip(sources, made.needed, strict=False):
+        source.narrow(needed)
+    return made
+
+
+def described(job: Job, spec: JoinSpec) -> dict[str, str]:
+    """Return what must be the same for a checkpoint to be used again, by the keys of the job file."""
+    join = job.join
+    made = {
+        "join.on": to_sql(spec.on, ("l", "r"), whole=True),
+        "join.window": repr(join.window),
+        "join.window.order_by": str(join.order_by),
+        "join.how": join.how,
+        "join.output": repr(join.output),
+        "join.keep": repr(join.keep),
+        "join.late": join.late,
+        "join.left": join.left,
+        "join.right": str(join.right),
+    }
+    return made | {f"sources.{source.name}.format": source.format for source in job.sources.values()}
+
+
+def explain_embedded(ready: Prepared, why: str) -> str:
+    """Return how a job would run in this process, and why.
+
+    Raises
+    ------
+    ConfigError
+        If the join refuses its options or its predicate.
+    """
+    job = ready.job
+    _begin(ready)
+    columns = ", ".join(f"{field.name} {field.type}" for field in ready.join.schema)
+    return "\n".join(
+        [
+            *(shown_source(source) for source in job.sources.values()),
+            f"in this process: {why}",
+            str(ready.join.join.explain()),
+            f"result: {columns}",
+            f"sink: {shown_sink(job.sink)}",
+        ]
+    )
+
+
+def _begin(ready: Prepared) -> None:
+    """Plan the join of a new job, so that what is wrong with it is said before anything is written."""
+    try:
+        ready.join.begin()
+    except (SlideJoinError, ValueError, NotImplementedError) as error:
+        msg = f"join: {in_toml(str(error))}"
+        raise ConfigError(msg) from error
+    names = ready.join.schema.names
+    for column in ready.job.sink.partition_by:
+        if column not in names:
+            msg = f"sink.partition_by: the result has no column {column!r}; it has {', '.join(names)}."
+            raise ConfigError(msg + nearest(column, names))
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+class _Warnings(logging.Handler):
+    """Gives warnings of the library to the reporter."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        super().__init__(logging.WARNING)
+        self._reporter = reporter
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._reporter.note(f"warning: {in_toml(record.getMessage())}")
+
+
+@contextmanager
+def _warnings_noted(reporter: Reporter) -> Iterator[None]:
+    """Report what the library logs, in the words of a job file."""
+    log, handler = logging.getLogger("slidejoin"), _Warnings(reporter)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _Listening:
+    """Tells the reporter of the command what the pipeline says."""
+
+    def __init__(self, job: Job, reporter: Reporter) -> None:
+        self._reporter, self._advice = reporter, LostRowsAdvice(job)
+        self.idle_seconds = reporter.idle_seconds
+
+    def batch(self, done: Done) -> None:
+        if done.rows_in or done.rows_out:
+            progress = BatchProgress(
+                number=done.number, rows_in=done.rows_in, rows_out=done.rows_out, seconds=done.seconds,
+                event_time=done.event_time, late_rows=done.late, null_time_rows=done.without_time,
+                bad_rows=sum(done.bad.values()),
+            )  # fmt: skip
+            self._reporter.batch(progress)
+            for advice in self._advice.of_batch(progress, done.bad, None):
+                self._reporter.note(advice)
+
+    def idle(self, seconds: float) -> None:
+        self._reporter.idle(seconds)
+
+
+def run_embedded(
+    ready: Prepared, name: str, reporter: Reporter, why: str, *, json: bool = False, stop: Event | None = None
+) -> RunTotals:
+    """Run a job to its end, or until it is stopped.
+
+    Raises
+    ------
+    ConfigError
+        If the checkpoint or the folder of the results is of something else.
+    SlideJoinError
+        If it fails.
+    """
+    stop = stop or Event()
+    _begin(ready)
+    reporter.starting(name, _planned_batches(ready), "embedded", why)
+    with _warnings_noted(reporter):
+        totals = _run(ready, reporter, stop, json=json)
+    reporter.done(totals)
+    return totals
+
+
+def _run(ready: Prepared, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+    job = ready.job
+    if not job.stream:
+        return _tables(ready, reporter, stop, json=json)
+    if job.sink.checkpoint is not None:
+        return _stream(ready, Path(str(local_path(job.sink.checkpoint, job.session))), reporter, stop, json=json)
+    with tempfile.TemporaryDirectory(prefix="slidejoin-checkpoint-") as folder:
+        return _stream(ready, Path(folder), reporter, stop, json=json)
+
+
+def _stream(ready: Prepared, folder: Path, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+    job = ready.job
+    Checkpoint.check_engine(folder)
+    with locked(folder, stop):
+        checkpoint = Checkpoint(folder, described(job, ready.spec))
+        interval = job.sink.interval
+        timing = Timing(
+            interval=None if interval is None else interval.nanoseconds / NANOSECONDS,
+            snapshot=job.embedded.snapshot_every.nanoseconds / NANOSECONDS,
+        )
+        sink = _sink(job, checkpoint.id, json=json)
+        pipeline = Pipeline(ready.sources, ready.join, sink, checkpoint, timing, _Listening(job, reporter), stop)
+        return _totals(pipeline.run(), stopped=stop.is_set())
+
+
+def _tables(ready: Prepared, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+    totals = run_tables(ready.sources, ready.join, _sink(ready.job, None, json=json), stop)
+    if totals is None:
+        return RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)
+    for advice in LostRowsAdvice(ready.job).of_tables(totals.without_time, totals.bad_by_source):
+        reporter.note(advice)
+    return _totals(totals, stopped=False)
+
+
+def _totals(totals: Totals, *, stopped: bool) -> RunTotals:
+    return RunTotals(
+        batches=totals.batches, rows_in=totals.rows_in, rows_out=totals.rows_out, seconds=totals.seconds,
+        stopped=stopped, late_rows=totals.late, null_time_rows=totals.without_time, bad_rows=totals.bad,
+    )  # fmt: skip
+
+
+def _sink(job: Job, identity: str | None, *, json: bool) -> Sink:
+    import sys  # noqa: PLC0415 - for the console alone
+
+    sink = job.sink
+    if sink.format == "noop":
+        return NoSink()
+    if sink.format == "console":
+        return ConsoleSink(int(_folded(sink.options).get("numrows", "20")), sys.stderr if json else sys.stdout)
+    folder = Path(str(local_path(sink.path or "", job.session)))
+    if identity is None:
+        return FolderOnce(folder, sink.format, _folded(sink.options), sink.partition_by)
+    return FileSink(folder, sink.format, _folded(sink.options), sink.partition_by, identity)
+
+
+def _planned_batches(ready: Prepared) -> int | None:
+    """Return how many micro-batches a fresh job will have; None where that is not known."""
+    job = ready.job
+    if not job.stream or job.sink.interval is not None:
+        return None
+    if job.sink.checkpoint is not None and Path(str(local_path(job.sink.checkpoint, job.session))).exists():
+        return None
+    counts = []
+    for source in ready.sources:
+        most = job.sources[source.name].max_files_per_trigger
+        if most is None or job.sources[source.name].max_rows is not None:
+            return None
+        source.look()
+        counts.append(-(-source.waiting // most))
+    return max(counts)

@@ -1,0 +1,1 @@
+"""Job files in one process: sources, micro-batches, sinks and the checkpoint. It knows no Spark."""

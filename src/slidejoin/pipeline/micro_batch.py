@@ -1,0 +1,398 @@
+"""The join of a job: micro-batches of both sources in, rows of the result out, with the match time and late rows.
+
+Inside a micro-batch rows arrive by event time, left first on ties, and a row is late if it is below the watermark with
+which the micro-batch began. The join's own watermark never passes the row that moves it, so with rows in that order it
+says the same of every row, though it moves all the time. So a micro-batch can be pushed in slices::
+
+    left rows   ─▶ by event time ─┐ slice 1 │ slice 2 │ …
+    right rows  ─▶ by event time ─┘    │         │
+                                      push ─▶ rows + match time ─▶ result
+
+Nearest matches that lie equally near are those of the later arrival, so right rows of one event time arrive in the
+order of their values. In a count window rows arrive by its order, and further ties as they lie in the files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidejoin.api.stream_join import StreamJoin
+from slidejoin.errors import ConfigError, PredicateError
+from slidejoin.plan.output_schema import Layout
+from slidejoin.plan.window_term import saturating_add
+from slidejoin.predicate import columns_of
+from slidejoin.rows.arrow_buffers import array_of, empty_of, values_in
+from slidejoin.sides import SIDES
+from slidejoin.spec.join_options import ONE_SIDED
+from slidejoin.spec.window import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.sides import Side
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["LATE_SIDE", "MATCH_TIME", "Counts", "MicroBatchJoin"]
+
+MATCH_TIME = "match_time"
+"""The column of a result over time that has the later event time of a pair."""
+
+LATE_SIDE = "late_side"
+"""The column that says of which side a late row is; NULL in pairs."""
+
+AT = "__slidejoin_at"
+"""A column of both sides with their event times, where these have other names or types."""
+
+SLICE_ROWS = 1 << 19
+"""Rows of both sides that are pushed at once."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows of both sources that were lost so far."""
+
+    late: int = 0
+    without_time: int = 0
+
+
+class MicroBatchJoin:
+    """A `StreamJoin` that takes micro-batches.
+
+    Parameters
+    ----------
+    spec : JoinSpec
+        The join, checked.
+    options : Mapping of str to object
+        Arguments of `StreamJoin`, without `select` and `schemas`.
+    order_by : str, optional
+        The column by which rows of a count window arrive.
+    schemas : pair of pyarrow.Schema
+        Of both sources, whole.
+    slice_rows : int
+        About how many rows of both sides are pushed at once.
+    """
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        options: Mapping[str, Any],
+        order_by: str | None,
+        schemas: tuple[pa.Schema, pa.Schema],
+        slice_rows: int = SLICE_ROWS,
+    ) -> None:
+        self._slice_rows = slice_rows
+        self._spec, self._options, self._order_by = spec, dict(options), order_by
+        window = spec.window
+        self._timed = window.has_watermark
+        self._columns = _output_columns(spec, schemas)
+        self._names = [name for _, _, name in self._columns]
+        self._times = [(side, name) for side in SIDES for name in window.event_times(side)] if self._timed else []
+        if self._timed:
+            _check_times(self._times, schemas, self._names)
+        self._needed = tuple(self._needed_of(side, schema) for side, schema in zip(SIDES, schemas, strict=True))
+        self._schemas = schemas
+        self._join: StreamJoin | None = None
+        self._self = spec.self_join
+
+    # -- beginning -----------------------------------------------------------------------------------------------------
+
+    @property
+    def needed(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns of each side that the join reads."""
+        return self._needed
+
+    def _needed_of(self, side: Side, schema: pa.Schema) -> tuple[str, ...]:
+        spec = self._spec
+        sides = SIDES if spec.self_join else (side,)
+        names = {name for one in sides for name in columns_of(spec.on, one)}
+        names |= {name for one, name, _ in self._columns if one in sides}
+        names |= {name for one, name in self._times if one in sides}
+        if self._order_by is not None:
+            names.add(self._order_by)
+        if spec.keep is not None:
+            names |= {name for one, name in zip(SIDES, spec.keep.names(spec.aliases), strict=True) if one in sides}
+        if spec.aggregate is not None and "right" in sides:
+            names |= set(schema.names)
+        return tuple(name for name in schema.names if name in names)
+
+    def begin(self, state: bytes = b"") -> None:
+        """Create the join, or restore it from a state."""
+        select = self._selection()
+        if state:
+            same = {name: self._options[name] for name in ("threads", "algorithm") if name in self._options}
+            self._join = StreamJoin.restore(
+                state, **same, select=select, suffix=self._spec.suffix, aliases=self._spec.aliases, order="none"
+            )
+            return
+        left, right = (
+            pa.schema([*(schema.field(name) for name in names), *self._added()])
+            for schema, names in zip(self._schemas, self._needed, strict=True)
+        )
+        self._join = StreamJoin(**self._options, select=select, order="none", schemas=(left, right))
+
+    def _added(self) -> list[pa.Field[Any]]:
+        return [pa.field(AT, pa.int64())] if self._ordered_by == AT else []
+
+    @property
+    def _kind(self) -> pa.DataType:
+        """The type of event times of both sides."""
+        return _finest([self._type(*one) for one in self._times])
+
+    @property
+    def _ordered_by(self) -> str | None:
+        """The column of both sides by which rows are interleaved."""
+        if not self._timed:
+            return self._order_by
+        if self._self:
+            return self._times[0][1]
+        (_, left), (_, right) = self._times
+        same = left == right and self._schemas[0].field(left).type == self._schemas[1].field(right).type
+        return left if same else AT
+
+    def _selection(self) -> list[str]:
+        """Return the columns of the operator's result: those of the result, then event times that these lack."""
+        alias = dict(zip(SIDES, self._spec.aliases, strict=True))
+        names = [f"{alias[side]}.{name}" for side, name, _ in self._columns]
+        return names + [f"{alias[side]}.{name}" for side, name in self._shown_times() if (side, name) not in self._own]
+
+    @property
+    def _own(self) -> list[tuple[Side, str]]:
+        return [(side, name) for side, name, _ in self._columns]
+
+    def _shown_times(self) -> list[tuple[Side, str]]:
+        one_sided = self._spec.how in ONE_SIDED or self._spec.aggregate is not None
+        return [one for one in self._times if not one_sided or one[0] == "left"]
+
+    @property
+    def join(self) -> StreamJoin:
+        """The join."""
+        if self._join is None:
+            msg = "begin() comes first"
+            raise TypeError(msg)
+        return self._join
+
+    def state(self) -> bytes:
+        """Return the state of the join."""
+        return self.join.snapshot()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self._result(empty_of(self.join.schema)).schema  # type: ignore[union-attr]
+
+    def counts(self) -> Counts:
+        """Return how many rows were late or had no time so far."""
+        stats = self.join.stats
+        return Counts(stats.late_rows, stats.null_time_rows)
+
+    # -- micro-batches -------------------------------------------------------------------------------------------------
+
+    def push(self, left: pa.Table, right: pa.Table | None) -> Iterator[pa.Table]:
+        """Take the rows of a micro-batch, and yield the rows of the result."""
+        given = zip(SIDES, (left, right), self._needed, strict=True)
+        tables: dict[Side, pa.Table] = {side: its.select(list(names)) for side, its, names in given if its is not None}
+        if not self._timed:
+            yield from self._pushed(tables, self._order_by)
+            return
+        ordered = {side: self._in_order(side, table) for side, table in tables.items()}
+        times = {side: ticks for side, (_, ticks) in ordered.items()}
+        for cuts in _slices(times, self._slice_rows):
+            part = {side: ordered[side][0].slice(start, stop - start) for side, (start, stop) in cuts.items()}
+            yield from self._pushed(part, self._ordered_by)
+
+    def latest(self, tables: Sequence[pa.Table]) -> str | None:
+        """Return the largest event time of the rows of both sides in ISO 8601; None without one."""
+        columns = [table.column(name) for table, (_, name) in zip(tables, self._times, strict=False)]
+        known = [latest for column in columns if (latest := pc.max(column).cast(self._kind)).is_valid]
+        if not known:
+            return None
+        latest = max(known, key=lambda one: one.value)
+        text = str(pc.strftime(latest.cast(pa.timestamp("ms", latest.type.tz), safe=False), "%Y-%m-%dT%H:%M:%S"))
+        return f"{text}Z"
+
+    def push_and_finish(self, left: pa.Table, right: pa.Table | None) -> Iterator[pa.Table]:
+        """Take the rows of tables, and yield the rows of the result, those without a partner at the end."""
+        yield from self.push(left, right)
+        yield from self._finish()
+
+    def _finish(self) -> Iterator[pa.Table]:
+        rest = self.join.finish()
+        if rest.num_rows:
+            yield self._result(rest)
+
+    def _pushed(self, tables: Mapping[Side, pa.Table], order_by: str | None) -> Iterator[pa.Table]:
+        for table in self.join.push_iter(tables["left"], tables.get("right"), order_by=order_by):
+            if table.num_rows:
+                yield self._result(table)
+        yield from self._late()
+
+    def _in_order(self, side: Side, table: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Put rows in the order of their event times; those without one are counted and left out."""
+        column = table.column(dict(self._times)[side])
+        if column.null_count:
+            valid = column.is_valid()
+            lost = table.filter(pc.invert(valid))
+            lost = self._with_at(lost, np.zeros(lost.num_rows, np.int64))
+            empty = None if self._self else self._empty("right")
+            for _ in self.join.push_iter(*((lost, empty) if side == "left" else (self._empty("left"), lost))):
+                pass
+            table = table.filter(valid)
+            column = table.column(dict(self._times)[side])
+        ticks = values_in(column.cast(self._kind), np.int64)
+        ascending = ticks[1:] >= ticks[:-1]
+        if not ascending.all():
+            order = np.argsort(ticks, kind="stable")
+            table, ticks = table.take(array_of(order)), ticks[order]
+        if self._spec.keep is not None and (side == "right" or self._self) and (ticks[1:] == ticks[:-1]).any():
+            table, ticks = _by_values(table, ticks)
+        return self._with_at(table, ticks), ticks
+
+    def _empty(self, side: Side) -> pa.Table:
+        place = SIDES.index(side)
+        table = empty_of(self._schemas[place]).select(list(self._needed[place]))
+        return self._with_at(table, np.empty(0, np.int64))
+
+    def _with_at(self, table: pa.Table, ticks: NDArray[np.int64]) -> pa.Table:
+        return table.append_column(AT, array_of(ticks)) if self._ordered_by == AT else table
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def _result(self, table: pa.Table) -> pa.Table:
+        """Return the result's columns of an output table of the join."""
+        spec, ahead = self._spec, 1 if self._spec.output == "count" else 0
+        shown = len(self._columns)
+        times = self._shown_times()
+        lacking = [one for one in times if one not in self._own]
+        places = {
+            one: ahead + (self._own.index(one) if one in self._own else shown + lacking.index(one)) for one in times
+        }
+        columns = [table.column(place) for place in range(ahead + shown)]
+        names = [*(["side"] if ahead else []), *self._names]
+        behind = list(range(ahead + shown + len(lacking), table.num_columns))
+        columns += [table.column(place) for place in behind]
+        names += [table.schema.field(place).name for place in behind]
+        if self._timed:
+            columns.append(self._match_times({side: table.column(places[side, name]) for side, name in times}))
+            names.append(MATCH_TIME)
+        if spec.late == "emit":
+            columns.append(pa.chunked_array([pa.nulls(table.num_rows, pa.string())]))
+            names.append(LATE_SIDE)
+        return pa.Table.from_arrays(columns, names=names)
+
+    def _match_times(self, times: Mapping[Side, pa.ChunkedArray[Any]]) -> pa.ChunkedArray[Any]:
+        spec = self._spec
+        kind = self._kind
+        ticks = {side: column.cast(kind).cast(pa.int64()) for side, column in times.items()}
+        if spec.output == "count":
+            return pc.coalesce(*ticks.values()).cast(kind)
+        if spec.deferred or spec.how == "left_anti":
+            return self._over("left", ticks["left"], kind).cast(kind)
+        if spec.how == "left_semi":
+            return ticks["left"].cast(kind)
+        latest: Any = pc.max_element_wise(*ticks.values(), skip_nulls=True)
+        for side, lone in (("left", ticks["right"]), ("right", ticks["left"])):
+            if lone.null_count and spec.how != "inner":
+                latest = pc.if_else(lone.is_null(), self._over(side, ticks[side], kind), latest)  # type: ignore[index,arg-type]
+        return latest.cast(kind)  # type: ignore[no-any-return]
+
+    def _over(self, side: Side, ticks: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
+        """Return when rows of a side expire."""
+        window: Any = self._spec.window
+        length = window.left if side == "left" else window.right
+        amount = length.ticks(6 if kind.unit == "us" else 9) if isinstance(length, Span) else length
+        values = values_in(pc.fill_null(ticks, 0), np.int64)
+        return pa.chunked_array([pa.array(saturating_add(values, amount), mask=np.asarray(ticks.is_null()))])
+
+    def _type(self, side: Side, name: str) -> pa.DataType:
+        return self._schemas[SIDES.index(side)].field(name).type
+
+    def _late(self) -> Iterator[pa.Table]:
+        """Yield late rows as rows of the result, where they are some."""
+        if self._spec.late != "emit":
+            return
+        late = self.join.late_rows()
+        schema = self.schema
+        kind = schema.field(MATCH_TIME).type
+        for side in SIDES:
+            rows = getattr(late, side)
+            if not rows.num_rows:
+                continue
+            columns = [
+                rows.column(name) if own == side else pa.nulls(rows.num_rows, self._type(own, name))
+                for own, name in self._own
+            ]
+            columns += [rows.column(dict(self._times)[side]).cast(kind), pa.array([side] * rows.num_rows)]
+            yield pa.Table.from_arrays(columns, schema=schema)
+
+
+def _output_columns(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema]) -> Sequence[tuple[Side, str, str]]:
+    """Return side, column and name of the result's columns that are columns of the sources."""
+    layout = Layout.of(
+        *schemas, spec.select, spec.suffix, spec.aliases, spec.output, how=spec.how,
+        added=() if spec.aggregate is not None else None,
+    )  # fmt: skip
+    return layout.columns
+
+
+def _check_times(times: Sequence[tuple[Side, str]], schemas: tuple[pa.Schema, pa.Schema], names: Sequence[str]) -> None:
+    kinds = []
+    for side, name in times:
+        schema = schemas[SIDES.index(side)]
+        if name not in schema.names:
+            msg = f"the {side} side has no event-time column {name!r}; its columns are {', '.join(schema.names)}"
+            raise PredicateError(msg)
+        kind = schema.field(name).type
+        kinds.append(kind)
+        if not pa.types.is_timestamp(kind):
+            msg = (
+                f"join.window: the event time {name!r} of the {side} source is {kind}, expected a timestamp. Convert "
+                f'it in the source: columns = ["* EXCEPT (`{name}`)", "CAST(`{name}` AS TIMESTAMP) AS `{name}`"]'
+            )
+            raise ConfigError(msg)
+    if len({kind.tz is None for kind in kinds}) > 1:
+        msg = f"the event times of the two sides are not comparable: {kinds[0]} and {kinds[1]}; cast one of them"
+        raise PredicateError(msg)
+    if MATCH_TIME in names:
+        msg = (
+            f"the result has a column {MATCH_TIME!r} of its own, and an input has one too; rename that one with the "
+            "key columns of its source, or leave it out with select"
+        )
+        raise PredicateError(msg)
+
+
+def _finest(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    unit = "ns" if any(kind.unit == "ns" for kind in kinds) else "us"
+    return pa.timestamp(unit, kinds[0].tz)
+
+
+def _by_values(table: pa.Table, ticks: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Put rows of one event time in the order of their values, NULLs last; nested columns do not count."""
+    names = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    place = "__slidejoin_place"
+    keyed = table.append_column(place, array_of(ticks))
+    order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in (place, *names)])
+    return table.take(order), ticks[np.asarray(order)]
+
+
+def _slices(times: Mapping[Side, NDArray[np.int64]], most: int) -> Iterator[dict[Side, tuple[int, int]]]:
+    """Yield stretches of each side's rows that arrive one after the other; rows of one time are in one of them."""
+    rows = sum(ticks.size for ticks in times.values())
+    start = dict.fromkeys(times, 0)
+    pieces = math.ceil(rows / most)
+    if pieces > 1:
+        longest = max(times.values(), key=len)
+        ends = longest[[len(longest) * number // pieces - 1 for number in range(1, pieces)]]
+        for end in np.unique(ends):
+            stop = {side: int(np.searchsorted(ticks, end, "right")) for side, ticks in times.items()}
+            if stop != start:
+                yield {side: (start[side], stop[side]) for side in times}
+            start = stop
+    yield {side: (start[side], times[side].size) for side in times}
