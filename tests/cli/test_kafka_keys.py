@@ -217,7 +217,7 @@ WRONG = [
         "sources.orders.metadata: two columns have the same name; give each another.",
     ),
     ('topic = "matches"', "", "sink.topic: missing; expected the topic of the results."),
-    ('checkpoint = "checkpoint"', "", "sink.checkpoint: missing; expected a folder in which Spark keeps the job's"),
+    ('checkpoint = "checkpoint"', "", "sink.checkpoint: missing; expected a folder for the progress of the"),
     (
         'key = "id"',
         'value = { format = "avro", registry = true }',
