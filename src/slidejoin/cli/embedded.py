@@ -24,7 +24,7 @@ from slidejoin.pipeline.ddl import schema_of_ddl
 from slidejoin.pipeline.file_sink import SINK_OPTIONS, FileSink, FolderOnce
 from slidejoin.pipeline.files import FILE_FORMATS, Files, FileSource, file_schema
 from slidejoin.pipeline.micro_batch import MicroBatchJoin
-from slidejoin.pipeline.run import Pipeline, Timing, run_tables
+from slidejoin.pipeline.run import JobPipeline, Timing, run_tables
 from slidejoin.pipeline.sink import ConsoleSink, NoSink
 from slidejoin.pipeline.source import Limits, OnlySparkError
 from slidejoin.pipeline.text_rows import CSV_OPTIONS, JSON_OPTIONS
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
     from slidejoin.cli.job import Job, Source
     from slidejoin.cli.reporting import Reporter
-    from slidejoin.pipeline.run import Done, Totals
-    from slidejoin.pipeline.sink import Sink
+    from slidejoin.pipeline.run import Done, PipelineTotals
+    from slidejoin.pipeline.sink import ResultSink
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Prepared", "explain_embedded", "prepared", "run_embedded"]
+__all__ = ["EmbeddedJob", "explain_embedded", "prepared", "run_embedded"]
 
 PATTERN = "*?["
 ALTERNATIVES = "{"
@@ -50,7 +50,7 @@ NANOSECONDS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class EmbeddedJob:
     """A job that this process can run."""
 
     job: Job
@@ -59,7 +59,7 @@ class Prepared:
     join: MicroBatchJoin
 
 
-def prepared(job: Job) -> Prepared:
+def prepared(job: Job) -> EmbeddedJob:
     """Make sources and join of a job, and check it on the way; nothing is read but schemas.
 
     Raises
@@ -85,7 +85,7 @@ def prepared(job: Job) -> Prepared:
     except (SlideJoinError, ValueError) as error:
         msg = f"join: {in_toml(str(error))}"
         raise ConfigError(msg) from error
-    return Prepared(job, spec, sources, join)
+    return EmbeddedJob(job, spec, sources, join)
 
 
 def _check_source(job: Job, source: Source) -> None:
@@ -200,7 +200,7 @@ def described(job: Job, spec: JoinSpec) -> dict[str, str]:
     return made | {f"sources.{source.name}.format": source.format for source in job.sources.values()}
 
 
-def explain_embedded(ready: Prepared, why: str) -> str:
+def explain_embedded(ready: EmbeddedJob, why: str) -> str:
     """Return how a job would run in this process, and why.
 
     Raises
@@ -222,7 +222,7 @@ def explain_embedded(ready: Prepared, why: str) -> str:
     )
 
 
-def _begin(ready: Prepared) -> None:
+def _begin(ready: EmbeddedJob) -> None:
     """Plan the join of a new job, so that what is wrong with it is said before anything is written."""
     try:
         ready.join.begin()
@@ -284,7 +284,7 @@ class _Listening:
 
 
 def run_embedded(
-    ready: Prepared, name: str, reporter: Reporter, why: str, *, json: bool = False, stop: Event | None = None
+    ready: EmbeddedJob, name: str, reporter: Reporter, why: str, *, json: bool = False, stop: Event | None = None
 ) -> RunTotals:
     """Run a job to its end, or until it is stopped.
 
@@ -304,7 +304,7 @@ def run_embedded(
     return totals
 
 
-def _run(ready: Prepared, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+def _run(ready: EmbeddedJob, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     job = ready.job
     if not job.stream:
         return _tables(ready, reporter, stop, json=json)
@@ -314,7 +314,7 @@ def _run(ready: Prepared, reporter: Reporter, stop: Event, *, json: bool) -> Run
         return _stream(ready, Path(folder), reporter, stop, json=json)
 
 
-def _stream(ready: Prepared, folder: Path, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+def _stream(ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     job = ready.job
     Checkpoint.check_engine(folder)
     with locked(folder, stop):
@@ -325,11 +325,11 @@ def _stream(ready: Prepared, folder: Path, reporter: Reporter, stop: Event, *, j
             snapshot=job.embedded.snapshot_every.nanoseconds / NANOSECONDS,
         )
         sink = _sink(job, checkpoint.id, json=json)
-        pipeline = Pipeline(ready.sources, ready.join, sink, checkpoint, timing, _Listening(job, reporter), stop)
+        pipeline = JobPipeline(ready.sources, ready.join, sink, checkpoint, timing, _Listening(job, reporter), stop)
         return _totals(pipeline.run(), stopped=stop.is_set())
 
 
-def _tables(ready: Prepared, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+def _tables(ready: EmbeddedJob, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     totals = run_tables(ready.sources, ready.join, _sink(ready.job, None, json=json), stop)
     if totals is None:
         return RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)
@@ -338,14 +338,14 @@ def _tables(ready: Prepared, reporter: Reporter, stop: Event, *, json: bool) -> 
     return _totals(totals, stopped=False)
 
 
-def _totals(totals: Totals, *, stopped: bool) -> RunTotals:
+def _totals(totals: PipelineTotals, *, stopped: bool) -> RunTotals:
     return RunTotals(
         batches=totals.batches, rows_in=totals.rows_in, rows_out=totals.rows_out, seconds=totals.seconds,
         stopped=stopped, late_rows=totals.late, null_time_rows=totals.without_time, bad_rows=totals.bad,
     )  # fmt: skip
 
 
-def _sink(job: Job, identity: str | None, *, json: bool) -> Sink:
+def _sink(job: Job, identity: str | None, *, json: bool) -> ResultSink:
     import sys  # noqa: PLC0415 - for the console alone
 
     sink = job.sink
@@ -359,7 +359,7 @@ def _sink(job: Job, identity: str | None, *, json: bool) -> Sink:
     return FileSink(folder, sink.format, _folded(sink.options), sink.partition_by, identity)
 
 
-def _planned_batches(ready: Prepared) -> int | None:
+def _planned_batches(ready: EmbeddedJob) -> int | None:
     """Return how many micro-batches a fresh job will have; None where that is not known."""
     job = ready.job
     if not job.stream or job.sink.interval is not None:

@@ -16,10 +16,10 @@ from slidejoin.pipeline.source import OnlySparkError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from slidejoin.cli.embedded import Prepared
+    from slidejoin.cli.embedded import EmbeddedJob
     from slidejoin.cli.job import Engine, Job
 
-__all__ = ["Chosen", "check_engine_of_checkpoint", "chosen_engine"]
+__all__ = ["ChosenEngine", "check_engine_of_checkpoint", "chosen_engine"]
 
 EMBEDDED_ONLY = ("arrow",)
 """Formats that Spark has not."""
@@ -27,15 +27,15 @@ EMBEDDED_ONLY = ("arrow",)
 ENOUGH = "nothing in the job file needs Spark"
 
 
-class Chosen(NamedTuple):
+class ChosenEngine(NamedTuple):
     """An engine, why it was chosen, and for this process the job as it is ready to run."""
 
     name: Literal["spark", "embedded"]
     why: str
-    prepared: Prepared | None = None
+    prepared: EmbeddedJob | None = None
 
 
-def chosen_engine(job: Job, engine: Engine | None = None) -> Chosen:
+def chosen_engine(job: Job, engine: Engine | None = None) -> ChosenEngine:
     """Choose the engine of a job.
 
     Parameters
@@ -63,27 +63,27 @@ def _check_for_spark(job: Job) -> None:
             raise ConfigError(msg)
 
 
-def _chosen(job: Job, engine: Engine | None) -> Chosen:
+def _chosen(job: Job, engine: Engine | None) -> ChosenEngine:
     wanted = engine or job.engine
     said = f"--engine {engine}" if engine else f'engine = "{job.engine}"'
     if wanted == "spark":
-        return Chosen("spark", said)
+        return ChosenEngine("spark", said)
     checkpoint = _checkpoint(job)
     if wanted == "auto":
         if job.has_spark:
-            return Chosen("spark", "the job file has a table [spark]")
+            return ChosenEngine("spark", "the job file has a table [spark]")
         if checkpoint is not None and not is_embedded(checkpoint) and _of_spark(checkpoint):
-            return Chosen("spark", "the checkpoint is one of Spark")
+            return ChosenEngine("spark", "the checkpoint is one of Spark")
     from slidejoin.cli.embedded import prepared  # noqa: PLC0415 - loads PyArrow
 
     try:
         ready = prepared(job)
     except OnlySparkError as error:
         if wanted == "auto":
-            return Chosen("spark", str(error).rstrip("."))
+            return ChosenEngine("spark", str(error).rstrip("."))
         msg = f'{error} Use another one, or write engine = "spark".'
         raise ConfigError(msg) from error
-    return Chosen("embedded", ENOUGH if wanted == "auto" else said, ready)
+    return ChosenEngine("embedded", ENOUGH if wanted == "auto" else said, ready)
 
 
 def check_engine_of_checkpoint(job: Job) -> None:

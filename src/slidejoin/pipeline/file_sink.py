@@ -57,7 +57,7 @@ class RowWriter(Protocol):
         """Write what is left."""
 
 
-class Part:
+class SinkFile:
     """One file as it is written."""
 
     def __init__(self, path: Path, final: str, made: Callable[[BufferedWriter, pa.Schema], RowWriter]) -> None:
@@ -110,7 +110,7 @@ class FileSink:
         self._folder, self._kind, self._partition_by = folder, kind, tuple(partition_by)
         self._made = _maker(kind, options)
         self._identity = identity[:IDENTITY]
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, SinkFile] = {}
         self._number = 0
 
     def recover(self, last: int, ready: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ class FileSink:
                 place = len(self._parts)
                 name = f"part-{self._number:05d}-{place}-{self._identity}.{self._kind}"
                 temporary = self._folder / folder / f"{PREFIX}{self._number}-{place}"
-                self._parts[folder] = Part(temporary, str(Path(folder, name)), self._made)
+                self._parts[folder] = SinkFile(temporary, str(Path(folder, name)), self._made)
             self._parts[folder].write(part)
 
     def ready(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class FileSink:
         self._parts = {}
         return {"files": names}
 
-    def publish(self, number: int, ready: dict[str, Any]) -> None:  # noqa: ARG002 - see Sink
+    def publish(self, number: int, ready: dict[str, Any]) -> None:  # noqa: ARG002 - see ResultSink
         """Rename the files."""
         folders = set()
         for temporary, final in ready.get("files", ()):
@@ -184,7 +184,7 @@ class FolderOnce(FileSink):
         self._whole = folder
         super().__init__(folder.with_name(f".{folder.name}.slidejoin"), kind, options, partition_by, "0" * IDENTITY)
 
-    def recover(self, last: int, ready: dict[str, Any]) -> None:  # noqa: ARG002 - see Sink
+    def recover(self, last: int, ready: dict[str, Any]) -> None:  # noqa: ARG002 - see ResultSink
         """Refuse a folder that has something in it."""
         if self._whole.exists() and (not self._whole.is_dir() or any(self._whole.iterdir())):
             msg = (

@@ -61,7 +61,7 @@ class Files:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """A file or some of its groups, as a plan has it; `stop` is None for all that follow."""
 
     path: str
@@ -72,7 +72,7 @@ class Piece(NamedTuple):
 
 
 class FileSource:
-    """A `Source` of files.
+    """A `RowSource` of files.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class FileSource:
         self._files, self._shape, self._limits = files, shape, limits
         self._seen: dict[str, int | None] = {}
         """How far each file has been planned: the next group, or None for all."""
-        self._new: deque[Piece] = deque()
+        self._new: deque[FilePiece] = deque()
 
     # -- planning ------------------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class FileSource:
                 status = file.stat()
             except FileNotFoundError:
                 continue
-            pieces.append(Piece(path, status.st_size, status.st_mtime_ns, start))
+            pieces.append(FilePiece(path, status.st_size, status.st_mtime_ns, start))
         self._new = deque(sorted(pieces, key=lambda piece: (piece.modified, piece.path)))
 
     def narrow(self, names: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ class FileSource:
 
     def plan(self) -> list[Any] | None:
         """Return the files that the next micro-batch reads."""
-        chosen: list[Piece] = []
+        chosen: list[FilePiece] = []
         rows, most = 0, self._limits.rows or MOST_ROWS
         while self._new and rows < most and len(chosen) < (self._limits.files or len(self._new) + len(chosen)):
             piece, count, rest = self._cut(self._new.popleft(), most - rows)
@@ -132,7 +132,7 @@ class FileSource:
             return None
         return [list(piece) for piece in chosen]
 
-    def _cut(self, piece: Piece, room: int) -> tuple[Piece, int, Piece | None]:
+    def _cut(self, piece: FilePiece, room: int) -> tuple[FilePiece, int, FilePiece | None]:
         """Return how much of a file a micro-batch takes, about how many rows that is, and what is left."""
         if self._files.format not in GROUPED:
             return piece, piece.size // BYTES_A_ROW, None
@@ -152,7 +152,7 @@ class FileSource:
     def planned(self, plan: list[Any]) -> None:
         """Take note of files whose plan is written down."""
         for each in plan:
-            piece = Piece(*each)
+            piece = FilePiece(*each)
             self._seen[piece.path] = piece.stop
 
     def state(self) -> dict[str, int | None]:
@@ -175,7 +175,7 @@ class FileSource:
         """
         tables, read, bad = [], 0, 0
         for each in plan or ():
-            piece = Piece(*each)
+            piece = FilePiece(*each)
             path = self._located(piece)
             self._check_same(piece, path)
             for table, misfits in self._tables(path, piece):
@@ -183,10 +183,10 @@ class FileSource:
                 tables.append(self._shape.apply(table))
         return Rows(pa.concat_tables(tables) if tables else empty_of(self.schema), read, bad)
 
-    def _located(self, piece: Piece) -> Path:
+    def _located(self, piece: FilePiece) -> Path:
         return Path(os.path.normpath(self._files.base / piece.path))
 
-    def _check_same(self, piece: Piece, path: Path) -> None:
+    def _check_same(self, piece: FilePiece, path: Path) -> None:
         try:
             status = path.stat()
         except FileNotFoundError as error:
@@ -202,7 +202,7 @@ class FileSource:
             )
             raise SlideJoinError(msg)
 
-    def _tables(self, path: Path, piece: Piece) -> Iterator[tuple[pa.Table, int]]:
+    def _tables(self, path: Path, piece: FilePiece) -> Iterator[tuple[pa.Table, int]]:
         """Yield the rows of a file in the types of the schema, and how many do not fit."""
         files, what = self._files, f"sources.{self.name}: {path}"
         try:
@@ -232,7 +232,7 @@ def _group_rows(kind: str, path: Path) -> list[int]:
         return [file.get_batch(number).num_rows for number in range(file.num_record_batches)]
 
 
-def _of_parquet(path: Path, piece: Piece, needed: tuple[str, ...] | None) -> pa.Table:
+def _of_parquet(path: Path, piece: FilePiece, needed: tuple[str, ...] | None) -> pa.Table:
     from pyarrow import parquet  # noqa: PLC0415 - one of four formats
 
     with parquet.ParquetFile(path, memory_map=True) as file:
@@ -248,7 +248,7 @@ def _opened(path: Path) -> Any:  # noqa: ANN401 - a reader of either form
     return pa.ipc.open_file(pa.memory_map(str(path)))
 
 
-def _of_arrow(path: Path, piece: Piece) -> pa.Table:
+def _of_arrow(path: Path, piece: FilePiece) -> pa.Table:
     with _opened(path) as file:
         stop = file.num_record_batches if piece.stop is None else piece.stop
         batches = [file.get_batch(number) for number in range(piece.start, stop)]

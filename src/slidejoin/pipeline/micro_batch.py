@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["LATE_SIDE", "MATCH_TIME", "Counts", "MicroBatchJoin"]
+__all__ = ["LATE_SIDE", "MATCH_TIME", "LostCounts", "MicroBatchJoin"]
 
 MATCH_TIME = "match_time"
 """The column of a result over time that has the later event time of a pair."""
@@ -56,7 +56,7 @@ SLICE_ROWS = 1 << 19
 
 
 @dataclass(slots=True)
-class Counts:
+class LostCounts:
     """Rows of both sources that were lost so far."""
 
     late: int = 0
@@ -188,10 +188,10 @@ class MicroBatchJoin:
         """The schema of the result."""
         return self._result(empty_of(self.join.schema)).schema  # type: ignore[union-attr]
 
-    def counts(self) -> Counts:
+    def counts(self) -> LostCounts:
         """Return how many rows were late or had no time so far."""
         stats = self.join.stats
-        return Counts(stats.late_rows, stats.null_time_rows)
+        return LostCounts(stats.late_rows, stats.null_time_rows)
 
     # -- micro-batches -------------------------------------------------------------------------------------------------
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from slidejoin.pipeline.checkpoint import Checkpoint
     from slidejoin.pipeline.micro_batch import MicroBatchJoin
-    from slidejoin.pipeline.sink import Sink
-    from slidejoin.pipeline.source import Rows, Source
+    from slidejoin.pipeline.sink import ResultSink
+    from slidejoin.pipeline.source import Rows, RowSource
 
-__all__ = ["Done", "Listener", "Pipeline", "Timing", "Totals", "run_tables"]
+__all__ = ["Done", "JobPipeline", "Listener", "PipelineTotals", "Timing", "run_tables"]
 
 SNAPSHOT_SECONDS = 10.0
 SNAPSHOT_SHARE = 20
@@ -61,7 +61,7 @@ class Done:
 
 
 @dataclass(slots=True)
-class Totals:
+class PipelineTotals:
     """What a run has done."""
 
     batches: int = 0
@@ -134,15 +134,15 @@ class _Written:
     bad: dict[str, int] = field(default_factory=dict)
 
 
-class Pipeline:
+class JobPipeline:
     """A job with streams.
 
     Parameters
     ----------
-    sources : sequence of Source
+    sources : sequence of RowSource
         Of the left and the right side; one in a self-join.
     join : MicroBatchJoin
-    sink : Sink
+    sink : ResultSink
     checkpoint : Checkpoint
     timing : Timing
     listener : Listener
@@ -152,9 +152,9 @@ class Pipeline:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[RowSource],
         join: MicroBatchJoin,
-        sink: Sink,
+        sink: ResultSink,
         checkpoint: Checkpoint,
         timing: Timing,
         listener: Listener,
@@ -165,11 +165,11 @@ class Pipeline:
         self._ending = Event()
         self._room = Semaphore(AHEAD)
         self._arrived: Queue[_Arrived | BaseException | None] = Queue()
-        self._writer = _Writer(sink, checkpoint, listener)
+        self._writer = _WriterThread(sink, checkpoint, listener)
         self._first = self._committed = self._saved = -1
         self._due = 0.0
 
-    def run(self) -> Totals:
+    def run(self) -> PipelineTotals:
         """Run to the end, or until it is stopped.
 
         Raises
@@ -324,16 +324,16 @@ class Pipeline:
         self._due = monotonic() + max(self._timing.snapshot, SNAPSHOT_SHARE * took)
 
 
-class _Writer:
+class _WriterThread:
     """The thread that writes: it does what it is given, one thing after the other."""
 
-    def __init__(self, sink: Sink, checkpoint: Checkpoint, listener: Listener) -> None:
+    def __init__(self, sink: ResultSink, checkpoint: Checkpoint, listener: Listener) -> None:
         self._sink, self._checkpoint, self._listener = sink, checkpoint, listener
         self._work: Queue[Callable[[], None] | None] = Queue(PIECES)
         self._failed: BaseException | None = None
         self._rows_out = 0
         self._ended = 0.0
-        self.totals = Totals()
+        self.totals = PipelineTotals()
         self._thread = Thread(target=self._run, name="slidejoin-write", daemon=True)
         self._thread.start()
 
@@ -388,7 +388,9 @@ class _Writer:
         self._listener.batch(done)
 
 
-def run_tables(sources: Sequence[Source], join: MicroBatchJoin, sink: Sink, stop: Event) -> Totals | None:
+def run_tables(
+    sources: Sequence[RowSource], join: MicroBatchJoin, sink: ResultSink, stop: Event
+) -> PipelineTotals | None:
     """Run a job without streams: all rows at once, and what has no partner at the end; None if it was stopped.
 
     Raises
@@ -408,7 +410,7 @@ def run_tables(sources: Sequence[Source], join: MicroBatchJoin, sink: Sink, stop
             its.append(source.read(plan))
         rows.append(its or [source.read(None)])
     tables = [_together(its) for its in rows]
-    totals = Totals(batches=1, rows_in=sum(one.read for its in rows for one in its))
+    totals = PipelineTotals(batches=1, rows_in=sum(one.read for its in rows for one in its))
     totals.bad_by_source = {source.name: sum(one.bad for one in its) for source, its in zip(sources, rows, strict=True)}
     totals.bad = sum(totals.bad_by_source.values())
     sink.begin(0)

@@ -18,12 +18,12 @@ from slidejoin.pipeline.json_rows import json_lines
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ConsoleSink", "NoSink", "Sink", "StdoutSink"]
+__all__ = ["ConsoleSink", "NoSink", "ResultSink", "StdoutSink"]
 
 SHOWN_ROWS = 20
 
 
-class Sink(Protocol):
+class ResultSink(Protocol):
     """Takes the rows of micro-batches, one micro-batch after the other."""
 
     def recover(self, last: int, ready: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ class Sink(Protocol):
 
 
 class NoSink:
-    """Counts as a sink and keeps nothing: for measurements."""
+    """LostCounts as a sink and keeps nothing: for measurements."""
 
     def recover(self, last: int, ready: dict[str, Any]) -> None:
         """Do nothing."""
@@ -100,7 +100,7 @@ class ConsoleSink(NoSink):
             self._first.append(rows.slice(0, self._rows - self._count))
         self._count += rows.num_rows
 
-    def publish(self, number: int, ready: dict[str, Any]) -> None:  # noqa: ARG002 - see Sink
+    def publish(self, number: int, ready: dict[str, Any]) -> None:  # noqa: ARG002 - see ResultSink
         """Print them."""
         if not self._count:
             return
@@ -127,7 +127,7 @@ class StdoutSink(NoSink):
         self._out = out
         self._lines: list[str] = []
 
-    def begin(self, number: int) -> None:  # noqa: ARG002 - see Sink
+    def begin(self, number: int) -> None:  # noqa: ARG002 - see ResultSink
         """Begin a micro-batch."""
         self._lines = []
 

@@ -10,7 +10,7 @@ from slidejoin.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_ROWS", "Limits", "OnlySparkError", "Rows", "Source"]
+__all__ = ["MOST_ROWS", "Limits", "OnlySparkError", "RowSource", "Rows"]
 
 MOST_ROWS = 4_000_000
 """Rows of one source after which a micro-batch takes no further file, unless the job file says how many."""
@@ -45,7 +45,7 @@ class Rows:
     bad: int = 0
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows that can be read again: what was planned is read by its plan, as often as needed.
 
     Attributes
