@@ -6,6 +6,7 @@ Whoever adds a module of kernels adds it here; a test finds one that is missing.
 
 from __future__ import annotations
 
+import slidejoin.index.at_rest.kernels.boxes
 import slidejoin.index.cells.kernels.probing
 import slidejoin.index.cells.kernels.table
 import slidejoin.index.kernels.ages

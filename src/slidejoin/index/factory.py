@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from slidejoin.index.at_rest.box_index import BoxIndex
 from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.keys import StoredKeys
 from slidejoin.index.part_format import STORED_KEYS, PartFormat, checked
@@ -53,6 +54,8 @@ class Keyspace(NamedTuple):
         The further dimension by which rows of a time window expire, -1 for the key; None in a count window.
     tuning : Tuning or None
         Thresholds; None for the present ones.
+    at_rest : bool
+        Whether the rows of a table are inserted, which never expire.
     """
 
     dims: int
@@ -62,6 +65,7 @@ class Keyspace(NamedTuple):
     branches: tuple[tuple[str, Keyspace], ...] = ()
     time: int | None = None
     tuning: Tuning | None = None
+    at_rest: bool = False
 
 
 def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
@@ -80,6 +84,8 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         chosen = _chosen(structure, options)
         made: Index = KNOWN_STRUCTURES.class_of(structure)(chosen, keys.dims, window.capacity, window.first)
         return made
+    if algorithm == PLANAR and keys.at_rest and keys.dims == 1:
+        return BoxIndex(keys.tuning)
     if algorithm == PLANAR:
         return PlanarIndex(keys.dims, merge=keys.merge, options=options, own=keys.tuning)
     if algorithm != CELLS or keys.axis is None:

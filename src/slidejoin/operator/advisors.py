@@ -196,6 +196,10 @@ CANDIDATE_COST, PAIR_COST = 10.0, 2.0
 SCAN_COST = 0.02
 """Nanoseconds that the planar index takes for each row that passes its first key: bounds of blocks are looked at."""
 
+AT_REST_COST, AT_REST_ROW_COST = 80.0, 3.0
+"""Nanoseconds that the index of a table takes for a row, and for each row that its walk looks at: the matches, where
+the range of the second key is open at an end, else the rows in the range of the first one."""
+
 MORE_CELLS_COST, CROWD_COST = 20.0, 3.0
 """Nanoseconds for each cell after the second one that a closed range touches, and for each row of a cell that is wider
 than ranges are."""
@@ -317,6 +321,11 @@ class PairAdvisor:
                 cost += _cells_cost(chosen.widths, seen.widths(chosen.pair), candidates)
         else:
             candidates = seen.rows(chosen.places)
+        if chosen.algorithm == PLANAR and not plan.config.window.expires:
+            both = all(getattr(plan.terms[chosen.places[-1]], "ends", (True, True)))
+            return Estimate(
+                AT_REST_COST + AT_REST_ROW_COST * (seen.rows(chosen.key) if both else candidates), candidates, chosen
+            )
         if chosen.algorithm == PLANAR:
             cost += SCAN_COST * seen.rows(chosen.key)
         if len(chosen.places) < len(plan.terms) or kind_of(chosen.algorithm).fixed_width:

@@ -539,8 +539,9 @@ class JoinOperator:
 
     def explain(self) -> str:
         """Return the plan in words, with the index that is in use now and the sizes that it chose."""
-        # Left rows that wait are in no index.
-        window = self.windows["left" if self.deferred is None else "right"]
+        # Left rows that wait are in no index, nor are those of a stream with a table.
+        in_index = self.deferred is None and self.plan.config.window.expires
+        window = self.windows["left" if in_index else "right"]
         seen = self._advisor.why() or self.pair_advisor.why(window.chosen)
         text = self.plan.explain(window.chosen, seen, self.topology.explain())
         latest = None if self.latest is None else self.latest.explain()

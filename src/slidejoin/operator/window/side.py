@@ -159,6 +159,7 @@ class SideWindow:
         if len(of) > 1:
             each = tuple((one.algorithm, own) for one, own in zip(branches, of, strict=True))
             return self._make_index(algorithm, Keyspace(0, None, options, self.merge, each), self._occupancy(next_row))
+        of[0] = of[0]._replace(at_rest=not self.plan.config.window.expires)
         return self._make_index(algorithm, of[0], self._occupancy(next_row))
 
     @property

@@ -1,0 +1,1 @@
+"""Indexes of tables at rest: built once, of all rows."""

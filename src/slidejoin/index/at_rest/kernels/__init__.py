@@ -1,0 +1,1 @@
+"""Kernels of indexes of tables at rest."""
