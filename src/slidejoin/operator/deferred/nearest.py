@@ -347,7 +347,15 @@ class NearestAnswers:
 
     def tables(self, left: Intervals, order: NDArray[np.int64] | None) -> Iterator[pa.Table]:
         """Answer left rows and yield the output, rows in the `order` of their places, (n,) int64, if that is given."""
-        chosen, rows = self._chosen(left), left.rows
+        rows, last = left.rows, self._latest(left)
+        if last is not None and self._rule.outer and order is None:
+            # One row for each, whether it has a partner or not.
+            without = int(np.count_nonzero(last == NOBODY))
+            self._parts.stats.pairs += last.size - without
+            self._parts.stats.unmatched_left += without
+            yield from self._output(rows, last)
+            return
+        chosen = self._chosen(left, last)
         if order is not None:
             chosen, rows = chosen.at(order), rows[order]
         # As-of joins mostly have one pair for each row.
@@ -362,19 +370,23 @@ class NearestAnswers:
         if one.size:
             yield from self._output(one, two)
 
-    def _chosen(self, left: Intervals) -> Chosen:
-        """Return the nearest matches of left rows in their intervals, and of what was folded."""
+    def _latest(self, left: Intervals) -> NDArray[np.int64] | None:
+        """Return the right row of each left row, (n,) int64, `NOBODY` for none, where the latest rows of keys tell."""
+        latest = self._parts.latest
+        if latest is None or not left.rows.size:
+            return None
+        with self._parts.stats.step("probe"):
+            return latest.rows(*left, partial(self._matches.probing, left))
+
+    def _chosen(self, left: Intervals, last: NDArray[np.int64] | None) -> Chosen:
+        """Return the nearest matches of left rows in their intervals, and of what was folded; `last` if these tell."""
         if not left.rows.size:
             return Chosen.none(0)
-        latest = self._parts.latest
-        if latest is not None:
-            with self._parts.stats.step("probe"):
-                last = latest.rows(*left, partial(self._matches.probing, left))
-            if last is not None:
-                if last.min() > NOBODY:
-                    return Chosen(np.broadcast_to(ONE, last.size), last)
-                some = last != NOBODY
-                return Chosen(some.astype(np.int64), last[some])
+        if last is not None:
+            if last.min() > NOBODY:
+                return Chosen(np.broadcast_to(ONE, last.size), last)
+            some = last != NOBODY
+            return Chosen(some.astype(np.int64), last[some])
         table = self._matches.probing(left)
         pairs = [(NO_ROWS, NO_ROWS)]
         rows = None if self._search is None else self._search.rows(left, table)
@@ -441,7 +453,8 @@ class NearestAnswers:
             self._parts.latest.give_up()  # it would answer rows that expire later, and lacks right rows to come
         chosen = Chosen.none(0)
         for first in range(0, left.rows.size, self.most_rows):
-            chosen = chosen.behind(self._chosen(left.part(first, first + self.most_rows)))
+            part = left.part(first, first + self.most_rows)
+            chosen = chosen.behind(self._chosen(part, self._latest(part)))
         self._right.keep(chosen.right, end)
         self._folded, self._first = chosen, int(left.rows[0]) if left.rows.size else 0
 

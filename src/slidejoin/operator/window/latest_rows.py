@@ -361,6 +361,7 @@ class LatestRows:
         """Take the rows of the window, which no left row that waits saw before those."""
         if self.tells:
             self._empty()
+            self._make_room(self._window.payload.rows)
             for piece in self._window.payload:  # in their order
                 self.take(piece.table, piece.base)
 
