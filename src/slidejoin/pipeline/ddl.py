@@ -46,12 +46,13 @@ def schema_of_ddl(text: str, where: str) -> pa.Schema:
     import sqlglot  # noqa: PLC0415 - slow to load, and Parquet needs no schema
     from sqlglot import exp  # noqa: PLC0415 - the same
 
-    inner = text.strip()
-    if inner.lower().startswith("struct<") and inner.endswith(">"):
-        inner = inner[len("struct<") : -1]
     try:
-        tree: Any = sqlglot.parse_one(f"CREATE TABLE t ({inner}\n)", read="spark")
-        columns = list(tree.this.expressions)
+        tree: Any
+        if text.strip().lower().startswith("struct"):
+            tree = sqlglot.parse_one(f"CAST(x AS {text})", read="spark").args["to"]
+        else:
+            tree = sqlglot.parse_one(f"CREATE TABLE t ({text}\n)", read="spark").this
+        columns = list(tree.expressions)
     except (sqlglot.errors.SqlglotError, AttributeError) as error:
         raise _unreadable(where, text) from error
     fields = []
