@@ -52,6 +52,7 @@ DEAR = {
     "benchmarks/test_terms.py::test_all_tools_find_the_same_pairs_and_as_many_as_the_name_says",
     "benchmarks/test_topologies.py::test_some_figures",
     "benchmarks/test_topology_scoreboard.py::test_two_threads_produce_the_same_rows",
+    "cli/test_kafka.py::test_avro_text_and_keys",
     "cli/test_checking.py::test_mistakes_are_said_before_spark_starts",
     "cli/test_run.py::test_what_spark_or_the_join_refuses_is_named",
     "fence/test_states.py::test_a_join_goes_on_from_it",

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
+import time
+from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -10,10 +17,13 @@ import pytest
 
 from tests.brokers import Broker, connector
 from tests.cli.shell import Shell
+from tests.cli.test_stops import Running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from confluent_kafka import Message
 
     from tests.cli.shell import Result
 
@@ -158,3 +168,200 @@ def test_records_that_cannot_be_read_go_to_a_sink(command: Shell, broker: Broker
     again = run(command, tmp_path, broker, "b", FILES, '{ format = "parquet", path = "unread" }')
     assert again.status == 0, again.err
     assert pq.read_table(tmp_path / "unread").num_rows == len(BAD) + 1
+
+
+def test_a_record_that_cannot_be_read_ends_the_job(command: Shell, broker: Broker, tmp_path: Path):
+    broker.create("c-orders", "c-quotes")
+    broker.send("c-orders", [order(0, 10), b'{"id": "one"}'])
+    broker.send("c-quotes", [quote(0, 10)])
+    options = 'options = { "kafka.sasl.jaas.config" = "pencil1 required;", "kafka.ssl.key.password" = "pencil2" }'
+    job = JOB.replace('key = "text"', f'key = "text"\n{options.replace("{", "{{").replace("}", "}}")}')
+    ended = run(command, tmp_path, broker, "c", FILES, job=job)
+    assert (ended.status, ended.events()[-1]["event"]) == (1, "failed")
+    assert (
+        "the query failed: sources.orders: the record of topic c-orders, partition 0, offset 1 cannot be read: value: "
+        "id is not BIGINT: one. Write bad_rows = { format = … } for a sink of such records, or bad_rows" in ended.err
+    )
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("*.parquet"))
+    dropped = run(command, tmp_path, broker, "c", FILES, '"drop"', job)
+    assert dropped.status == 0, dropped.err
+    assert dropped.events()[-1]["bad_rows"] == 1
+    assert "1 record of source orders in micro-batch 0 cannot be read, and dropped; bad_rows = {" in dropped.out
+    assert pq.read_table(tmp_path / "out")["id"].to_pylist() == [0]
+    explained = command("explain", tmp_path / "job.toml")
+    assert explained.status == 0, explained.err
+    assert f"source orders: streaming kafka, topic c-orders of {broker.address}; bad records dropped" in explained.out
+    assert "pencil" not in "".join(one.out + one.err for one in (ended, dropped, explained))
+
+
+def varint(number: int) -> bytes:
+    """Return a whole number as Avro writes it."""
+    rest, made = (number << 1) ^ (number >> 63), b""
+    while rest > 0x7F:
+        made, rest = made + bytes([rest & 0x7F | 0x80]), rest >> 7
+    return made + bytes([rest])
+
+
+def avro(number: int, word: str | None, schema: int = 7) -> bytes:
+    """Return a record with the five bytes of a registry."""
+    text = varint(0) if word is None else varint(1) + varint(len(word)) + word.encode()
+    return b"\0" + schema.to_bytes(4, "big") + varint(number) + text
+
+
+AVRO = """
+[sources.words]
+format = "kafka"
+brokers = "{broker}"
+pattern = "{name}-[v-w]ords"
+starting = {{ {name}-words = {{ 0 = 1 }} }}
+value = {{ format = "avro", registry = true, schema_ids = [7], schema_file = "word.avsc" }}
+metadata = {{ timestamp = "ts", headers = "notes", topic = "of" }}
+bad_rows = {{ format = "kafka", topic = "{name}-unread" }}
+{stream}
+
+[sources.texts]
+format = "kafka"
+brokers = "{broker}"
+topics = "{name}-texts"
+value = "text"
+key = {{ format = "json", schema = "number BIGINT", column = "place" }}
+columns = ["value", "place.number AS number", "at"]
+metadata = {{ timestamp = "at" }}
+bad_rows = {{ format = "csv", path = "unread", options = {{ header = true }} }}
+{stream}
+
+[join]
+left = "words"
+right = "texts"
+on = "l.number = r.number AND l.word = r.value"
+select = ["l.number", "l.of", "l.notes", "r.value"]
+window = {{ length = "10 minutes", left_on = "ts", right_on = "at" }}
+
+[sink]
+format = "kafka"
+brokers = "{broker}"
+topic = "{name}-pairs"
+value = {{ format = "text", column = "value" }}
+key = "number"
+{checkpoint}
+
+[spark]
+master = "local[2]"
+jars = "{jars}"
+conf = {{ "spark.sql.shuffle.partitions" = "2" }}
+"""
+SCHEMA = {
+    "type": "record",
+    "name": "Word",
+    "fields": [{"name": "number", "type": "long"}, {"name": "word", "type": ["null", "string"]}],
+}
+UNREAD = {
+    avro(2, "two", 8): "value: its schema has the number 8",
+    avro(2, "two") + b"x": "value: not a record of the schema",
+    avro(2, "two")[:-1]: "value: not a record of the schema",
+    avro(2, "two")[4:]: "value: it does not begin with the five bytes of a registry",
+    b"": "value: it does not begin with the five bytes of a registry",
+}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_avro_text_and_keys(command: Shell, broker: Broker, tmp_path: Path, stream: bool):
+    (tmp_path / "word.avsc").write_text(json.dumps(SCHEMA))
+    name = "d1" if stream else "d2"
+    broker.create(f"{name}-words", f"{name}-texts", f"{name}-unread", f"{name}-pairs")
+    broker.send(f"{name}-words", [avro(0, "zero"), avro(1, "one"), *UNREAD, avro(-300, None), avro(4, "four")])
+    broker.send(f"{name}-texts", [b"one", b"four", b"\xff", b"x"], [b'{"number": 1}', b'{"number": 4}', None, b"{"])
+    text = AVRO.format(
+        broker=broker.address,
+        name=name,
+        jars=connector(),
+        stream="" if stream else "stream = false",
+        checkpoint='checkpoint = "checkpoint"' if stream else "",
+    )
+    (tmp_path / "job.toml").write_text(text)
+    ended = command("run", tmp_path / "job.toml", "--json")
+    assert ended.status == 0, ended.err
+    done = ended.events()[-1]
+    assert (done["rows_out"], done["bad_rows"]) == (2, len(UNREAD) + 2)
+    pairs = broker.records(f"{name}-pairs")
+    assert sorted((record.key(), record.value()) for record in pairs) == [(b"1", b"one"), (b"4", b"four")]
+    unread = broker.records(f"{name}-unread")
+    assert [record.value() for record in unread] == list(UNREAD)
+    headers = [dict(record.headers() or []) for record in unread]
+    assert [one["reason"].decode() for one in headers] == list(UNREAD.values())
+    assert [(one["topic"], one["offset"]) for one in headers] == [
+        (f"{name}-words".encode(), b"%d" % n) for n in range(2, 7)
+    ]
+    lines = "".join(file.read_text() for file in (tmp_path / "unread").glob("*.csv"))
+    assert "not UTF-8" in lines
+    assert "key: not JSON" in lines
+    assert base64.b64encode(b"\xff").decode() in lines
+
+
+def joined(records: Iterable[Message]) -> tuple[Counter[tuple[int, int]], dict[str, tuple[int, int]]]:
+    """Return how often each pair is in a topic, and the pairs by their ids."""
+    rows = [json.loads(record.value() or b"") for record in records]
+    ids = {row["pair"]: (row["id"], row["bid"]) for row in rows}
+    return Counter((row["id"], row["bid"]) for row in rows), ids
+
+
+def test_a_micro_batch_that_runs_again_writes_the_same_ids(command: Shell, broker: Broker, tmp_path: Path):
+    broker.create("e-orders", "e-quotes", "e-pairs")
+    job = JOB.replace('select = ["l.id", "r.bid", "r.key", "r.at"]', 'select = ["l.id", "r.bid"]')
+    for first in (0, 30):
+        broker.send("e-orders", [order(n, 10 * n) for n in range(first, first + 30)])
+        broker.send("e-quotes", [quote(n, 10 * n + 1) for n in range(first, first + 30)])
+        ended = run(command, tmp_path, broker, "e", TOPIC, job=job)
+        assert ended.status == 0, ended.err
+    # As if the process had been killed between the last record and the note that the micro-batch is done.
+    (tmp_path / "checkpoint" / "commits" / "1").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".1.crc").unlink(missing_ok=True)
+    broker.kill()
+    broker.start()
+    again = run(command, tmp_path, broker, "e", TOPIC, job=job)
+    assert again.status == 0, again.err
+    times, ids = joined(broker.records("e-pairs"))
+    assert sorted(times) == sorted(ids.values()) == [(n, 10 * n + 1) for n in range(60)]
+    assert [pair for pair, count in sorted(times.items()) if count > 1] == [(n, 10 * n + 1) for n in range(30, 60)]
+
+
+def some_batches(running: Running, number: int) -> bool:
+    return running.events().count("batch") > number
+
+
+@pytest.mark.nightly
+def test_whatever_is_killed_nothing_is_lost(
+    broker: Broker, tmp_path: Path, record_property: Callable[[str, object], None]
+):
+    rows, kills, draw = 500_000, 30, random.Random(43)
+    broker.create("f-orders", "f-quotes", "f-pairs", partitions=2)
+
+    def at(number: int) -> str:
+        return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=number)).isoformat()
+
+    broker.send("f-orders", (b'{"id": %d, "price": %d, "ts": "%b"}' % (n, 10 * n, at(n).encode()) for n in range(rows)))
+    broker.send("f-quotes", (b'{"bid": %d, "ts": "%b"}' % (10 * n + 1, at(n).encode()) for n in range(rows)))
+    job = JOB.replace('select = ["l.id", "r.bid", "r.key", "r.at"]', 'select = ["l.id", "r.bid"]')
+    job = job.replace("topics =", "max_offsets_per_trigger = 10000\ntopics =").replace('"10 minutes"', '"10 seconds"')
+    sink = TOPIC.format(broker=broker.address, name="f")
+    text = job.format(broker=broker.address, name="f", sink=sink, bad='"fail"', jars=connector())
+    (tmp_path / "job.toml").write_text(text)
+    for _ in range(kills):
+        running = Running(tmp_path)
+        with suppress(AssertionError):  # it has come to its end, or an earlier kill was in its way
+            running.until(partial(some_batches, running, draw.randrange(3)))
+            time.sleep(draw.uniform(0, 2))
+        if draw.random() < 1 / 3:
+            broker.kill()
+            time.sleep(draw.uniform(0, 2))
+            broker.start()
+            time.sleep(draw.uniform(0, 2))
+        running.kill()
+    status, errors, _ = Running(tmp_path).end()
+    assert status == 0, errors
+    times, ids = joined(broker.records("f-pairs"))
+    assert len(ids) == len(times) == rows
+    assert set(ids.values()) == set(times) == {(n, 10 * n + 1) for n in range(rows)}
+    twice = sum(count - 1 for count in times.values())
+    record_property("pairs that are in the topic more than once", f"{twice:,} of {rows:,} after {kills} kills")
+    assert twice > 0

@@ -148,6 +148,14 @@ def test_files_of_a_stream_may_have_folders_of_their_own(tmp_path: Path):
             "no\nTraceback (most recent call last):\npyarrow.lib.ArrowInvalid: x\nImportError: no numba\n\tat org",
             "ImportError: no numba",
         ),
+        (
+            "[STREAM_FAILED] Query ended.\n[USER_RAISED_EXCEPTION] the record of topic a. SQLSTATE: P0001\n\tat x",
+            "the record of topic a.",
+        ),
+        (
+            "An error occurred while calling o5.load.\n: a.Error: x\nCaused by: a.BException: no topic\n",
+            "no topic",
+        ),
         ("\n\nplain\nmore", "plain"),
         ("", "ValueError"),
     ],

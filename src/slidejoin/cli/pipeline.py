@@ -62,6 +62,9 @@ def brief(error: BaseException) -> str:
     python = re.findall(r"^((?:[A-Za-z_][\w.]*)(?:Error|Exception): .*)$", text, re.MULTILINE)
     if "Traceback (most recent call last)" in text and python:
         return str(python[-1]).strip()
+    of_java = re.findall(r"^(?:Caused )?(?:by)?: (?:[\w.$]+)(?:Error|Exception): (.*)$", text, re.MULTILINE)
+    if text.startswith("An error occurred while calling") and of_java:
+        text = str(of_java[-1])
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).strip()
 

@@ -15,6 +15,7 @@ from slidejoin.cli.checking import check_job
 from slidejoin.cli.checkpoint import check_earlier_join, keep_join, locked
 from slidejoin.cli.connectors import what_is_missing
 from slidejoin.cli.engine import check_engine_of_checkpoint
+from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_records import records_of, topic_options
 from slidejoin.cli.lost_rows import LostRowsAdvice
 from slidejoin.cli.paths import local_path
@@ -390,11 +391,13 @@ def _missing(job: Job) -> Path | None:
 
 def _write(job: Job, result: DataFrame, *, json: bool) -> None:
     """Write the result of a job without streams; a folder that is there already is an error of Spark."""
+    if job.sink.format not in (*FILES, "noop"):
+        # Spark observes nothing of what it writes by queries within the one that it is given.
+        result = result.persist()
+        result.count()
     if job.sink.format == "console":
-        shown = result.persist()
-        shown.count()
         with redirect_stdout(sys.stderr if json else sys.stdout):
-            shown.show(int(job.sink.options.get("numRows", 20)), truncate=False)
+            result.show(int(job.sink.options.get("numRows", 20)), truncate=False)
         return
     if job.sink.kafka is not None:
         result = records_of(result, job.sink.kafka)
