@@ -268,7 +268,7 @@ CALLED = """
 import sys
 from pathlib import Path
 from slidejoin.jit.registry import KERNELS
-from slidejoin.spark.job.workers import TABLES, ready
+from slidejoin.spark.job.workers import OF_NO_BUCKET, ready
 ready(sys.argv[1])
 from tests.spark import test_operator as here
 for strategy, (on, _) in here.CASES.items():
@@ -280,7 +280,7 @@ for strategy, (on, _) in here.CASES.items():
         assert query.rows
 called = {kernel.__module__.rpartition(".")[2] for kernel, _ in KERNELS if kernel.overloads}
 assert called, "nothing was called"
-print(sorted(called & set(TABLES)))
+print(sorted(called & set(OF_NO_BUCKET)))
 """
 
 

@@ -254,4 +254,4 @@ def test_workers_wait_for_each_other_only_until_all_is_compiled(tmp_path: Path) 
     assert waited() == "0\n"
     for file in kept.rglob("sorting.sort_words.*"):
         file.unlink()
-    assert waited() == f"1 {workers.TABLES}\n"
+    assert waited() == f"1 {workers.OF_NO_BUCKET}\n"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.driver.multi_join import multi_join
     from slidejoin.spark.driver.repartition import repartition_state
     from slidejoin.spark.driver.stream_join import stream_join
+    from slidejoin.spark.driver.table_join import TableExplanation
     from slidejoin.spark.job.checks import SparkJoinError, check_java
     from slidejoin.spark.job.settings import advised_settings
     from slidejoin.spark.metrics.watch import JoinProgress, Watch, watch
@@ -37,6 +38,7 @@ __all__ = [
     "SegmentInfo",
     "SparkJoinError",
     "StreamsExplanation",
+    "TableExplanation",
     "Watch",
     "advised_settings",
     "check_java",
@@ -58,7 +60,7 @@ _HOME |= {
     "advised_settings": "job.settings",
 }
 _HOME |= dict.fromkeys(("JoinExplanation", "explain_join"), "driver.explain")
-_HOME["StreamsExplanation"] = "driver.explain"
+_HOME |= {"StreamsExplanation": "driver.explain", "TableExplanation": "driver.table_join"}
 _HOME |= dict.fromkeys(("JoinProgress", "Watch", "watch"), "metrics.watch")
 
 

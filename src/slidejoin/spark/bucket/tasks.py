@@ -35,11 +35,14 @@ __all__ = [
     "JoinTask",
     "OnceTask",
     "SequenceTask",
+    "first_task",
     "gather_task",
     "pack_rows",
     "pack_task",
     "rows_task",
     "sum_task",
+    "table_rows",
+    "table_task",
 ]
 
 PACKED = "bucket bigint, side tinyint, block binary"
@@ -67,14 +70,31 @@ ROWS = "block binary"
 def pack_task(
     spec: bytes, stream: str, cache: str | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function of `mapInArrow`: the rows of one side, or stream, to blocks.
+    """Return the function of `mapInArrow`: the rows of one side, or stream, to blocks."""
+    return first_task("pack", spec, stream, cache)
+
+
+def table_task(spec: bytes, cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of `mapInArrow`: the rows of a stream to what they produce with a table."""
+    return first_task("table", spec, cache)
+
+
+def first_task(name: str, *given: object) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function of `mapInArrow` for the first task of a join on its rows.
 
     Spark pickles a nested function by value, so this one can report the problem on a worker that has no slidejoin, or
     another version. It needs only the standard library.
+
+    Parameters
+    ----------
+    name : str
+        In `FIRST`, of what does the work.
+    *given : object
+        What it gets before the rows.
     """
     version = __version__
 
-    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import platform
         import sys
 
@@ -91,11 +111,11 @@ def pack_task(
             from slidejoin.spark.job.workers import another_version
 
             raise another_version(version)
-        from slidejoin.spark.bucket.tasks import pack_rows
+        from slidejoin.spark.bucket.tasks import FIRST
 
-        yield from pack_rows(spec, stream, cache, batches)
+        yield from FIRST[name](*given, batches)
 
-    return packed
+    return first
 
 
 def pack_rows(
@@ -117,6 +137,18 @@ def pack_rows(
     from slidejoin.spark.route.pack import pack
 
     yield from pack(join, "left" if stream == "left" else "right", batches, number)
+
+
+def table_rows(spec: bytes, cache: str | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join a task's rows with a table."""
+    ready(cache, tables=True)
+    from slidejoin.spark.bucket.table_rows import joined_with_table
+
+    yield from joined_with_table(spec, batches)
+
+
+FIRST: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {"pack": pack_rows, "table": table_rows}
+"""What the first tasks of a join do with rows."""
 
 
 def _of_two(spec: bytes, what: str) -> SparkJoinSpec:

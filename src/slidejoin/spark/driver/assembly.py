@@ -85,6 +85,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CACHE_DIR",
+    "aggregate_type",
     "bucketed",
     "check_columns",
     "check_names",
@@ -257,14 +258,14 @@ def result_type(frames: dict[Side, DataFrame], plan: Plan, spec: SparkJoinSpec) 
     if plan.config.output == "count":
         kinds |= {"side": StringType(), "match_count": LongType()}
     if isinstance(plan.rule, AggregateRule):
-        kinds |= {one.name: _aggregate_type(one, frames.get("right", frames["left"])) for one in plan.rule.functions}
+        kinds |= {one.name: aggregate_type(one, frames.get("right", frames["left"])) for one in plan.rule.functions}
     fields = [StructField(name, kinds[name]) for name in spec.names]
     fields += [] if spec.numbered else [StructField(MATCH_TIME, TimestampType())]
     fields += [StructField(LATE_SIDE, StringType())] if spec.emits_late else []
     return StructType(fields)
 
 
-def _aggregate_type(one: BoundAggregate, right: DataFrame) -> DataType:
+def aggregate_type(one: BoundAggregate, right: DataFrame) -> DataType:
     """Return the type of an aggregate for Spark: the smallest and the largest value have that of their column."""
     if one.function in ("min", "max") and one.column is not None:
         return right.schema[one.column].dataType

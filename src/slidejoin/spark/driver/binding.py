@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Window
 
-__all__ = ["BoundJoin", "arrow_schema", "bound_to", "schema_of"]
+__all__ = ["APART", "BoundJoin", "arrow_schema", "bound_to", "schema_of"]
 
 APART = "__slidejoin_right"
 """Suffix of the operator's right columns where they are not the result's: no input has such names."""

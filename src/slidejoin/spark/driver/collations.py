@@ -14,8 +14,10 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
 from slidejoin.plan.output_schema import named
 from slidejoin.predicate.expression.expr import Column, Compare, IsNull, rewritten
+from slidejoin.sides import SIDES
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.column_names import folds_names, quoted
+from slidejoin.spec.join_options import ONE_SIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from slidejoin.predicate.expression.expr import Expr
+    from slidejoin.sides import Side
+    from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["Keyed", "check_collations", "with_keys"]
+__all__ = ["Keyed", "check_collations", "keyed_join", "with_keys"]
 
 BY_BYTES = "UTF8_BINARY"
 """The collation of texts that compare by their bytes, as all texts of a join do."""
@@ -93,6 +97,26 @@ def with_keys(
         return None
 
     return Keyed(rewritten(on, compared), added)
+
+
+def keyed_join(frames: dict[Side, DataFrame], config: JoinSpec) -> tuple[dict[Side, DataFrame], JoinSpec]:
+    """Return the frames and the join with keys of the collated texts that are compared, which no result has."""
+
+    def input_of(column: Column) -> tuple[Side, DataFrame, str]:
+        side: Side = column.side if column.side in frames else "left"
+        return side, frames[side], column.name
+
+    keyed = with_keys(config.on, input_of, lambda column, name: replace(column, name=name))
+    if not keyed.added:
+        return frames, config
+    select = config.select
+    if select is None:
+        shown = SIDES[:1] if config.how in ONE_SIDED or config.aggregate is not None else SIDES
+        alias = dict(zip(SIDES, config.aliases, strict=True))
+        select = tuple(f"{alias[side]}.{name}" for side in shown for name in frames.get(side, frames["left"]).columns)
+    return {side: keyed.frame(side, frame) for side, frame in frames.items()}, replace(
+        config, on=keyed.on, select=select
+    )
 
 
 def check_collations(frame: DataFrame, whose: str, compared: Iterable[str]) -> None:

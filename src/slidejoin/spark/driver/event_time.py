@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from slidejoin.spec.window import Window
 
-__all__ = ["check_match_time", "check_time_column", "marked", "marks_of", "with_match_time"]
+__all__ = ["DELAY", "check_match_time", "check_time_column", "marked", "marks_of", "with_match_time"]
 
 DELAY = "spark.watermarkDelayMs"
 """Spark's own key for the watermark in the metadata of a column: the delay in milliseconds."""

@@ -28,12 +28,14 @@ from slidejoin.sides import SIDES
 from slidejoin.spark.driver.multi_join import wired_streams
 from slidejoin.spark.driver.pair_ids import PairIds
 from slidejoin.spark.driver.stream_join import wired_join
+from slidejoin.spark.driver.table_join import TableExplanation, check_of_streams, explained_table, has_table
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
 from slidejoin.spark.route.copies import copies_of
 from slidejoin.spark.state.blocks import canonical
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.options import algorithm_in_words
+from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -198,12 +200,29 @@ def explain_join(
 ) -> JoinExplanation: ...
 
 
+@overload
+def explain_join(
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    on: str | Expr | Expression,
+    how: JoinType = "inner",
+    output: Output | Aggregate = "pairs",
+    select: Iterable[str] | None = None,
+    suffix: str = "_right",
+    aliases: tuple[str, str] = ("l", "r"),
+    keep: Nearest | None = None,
+    algorithm: str | Options = "auto",
+    pair_id: str | None = None,
+) -> TableExplanation: ...
+
+
 def explain_join(
     left: DataFrame | Mapping[str, DataFrame],
     right: DataFrame | None = None,
     *,
     on: str | Expr | Expression,
-    window: Window | Mapping[str, Window],
+    window: Window | Mapping[str, Window] | None = None,
     order_by: str | None = None,
     how: JoinType = "inner",
     output: Output | Aggregate = "pairs",
@@ -219,7 +238,7 @@ def explain_join(
     algorithm: str | Options = "auto",
     pair_id: str | None = None,
     sample: object = None,
-) -> JoinExplanation | StreamsExplanation:
+) -> JoinExplanation | StreamsExplanation | TableExplanation:
     """Tell how `stream_join`, or `multi_join`, would run with these arguments, and why; nothing is started.
 
     Parameters
@@ -242,7 +261,7 @@ def explain_join(
 
     Returns
     -------
-    JoinExplanation or StreamsExplanation
+    JoinExplanation, StreamsExplanation or TableExplanation
         Print it.
 
     Raises
@@ -278,6 +297,15 @@ def explain_join(
         msg = "window= is a dict, but left is one DataFrame: give a window, or a dict of DataFrames with these names"
         raise SparkJoinError(msg)
     ids = None if pair_id is None else PairIds(pair_id)
+    if right is not None and not self_join and has_table(left, right, window):
+        check_of_streams(
+            order_by=order_by, strategy=strategy, spread=spread, partitions=partitions, late=late, sample=sample
+        )
+        config = make_join_spec(
+            on=on, window=TableWindow(1), how=how, output=output, order="none", select=select, suffix=suffix,
+            aliases=aliases, threads=1, keep=keep, algorithm=algorithm,
+        )  # fmt: skip
+        return explained_table(left, right, config)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,

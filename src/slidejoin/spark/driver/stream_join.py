@@ -9,9 +9,10 @@ from slidejoin.arguments import shown, whole_number
 from slidejoin.sides import SIDES
 from slidejoin.spark.driver.assembly import check_names, check_order, pipeline, result_type, wired
 from slidejoin.spark.driver.binding import bound_to
-from slidejoin.spark.driver.collations import check_collations, with_keys
+from slidejoin.spark.driver.collations import check_collations, keyed_join
 from slidejoin.spark.driver.event_time import check_time_column, marked, with_match_time
 from slidejoin.spark.driver.pair_ids import PairIds
+from slidejoin.spark.driver.table_join import check_of_streams, has_table, table_join
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
@@ -27,6 +28,7 @@ from slidejoin.spark.job.interpreter import check_workers, workers_of
 from slidejoin.spec.aggregate import Aggregate
 from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.join_spec import make_join_spec
+from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate import Expr, Expression
-    from slidejoin.predicate.expression.expr import Column
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
@@ -54,7 +55,7 @@ def stream_join(
     right: DataFrame | None = None,
     *,
     on: str | Expr | Expression,
-    window: Window,
+    window: Window | None = None,
     order_by: str | None = None,
     how: JoinType = "inner",
     output: Output | Aggregate = "pairs",
@@ -70,17 +71,19 @@ def stream_join(
     algorithm: str | Options = "auto",
     pair_id: str | None = None,
 ) -> DataFrame:
-    """Join two streaming DataFrames, or two static ones, on any comparison within a window of time or of rows.
+    """Join two streaming DataFrames, or two static ones, on any comparison; or a streaming one with a static table.
 
     Parameters
     ----------
     left, right : pyspark.sql.DataFrame
-        Both streaming or both static. A self-join takes `left` alone.
+        Both streaming, both static, or one of each: that is a join with a table, see the notes. A self-join takes
+        `left` alone.
     on : str or expression
         What must hold for a pair, as for `slidejoin.StreamJoin`.
     window : TimeWindow or CountWindow
-        Which pairs are in scope. The event-time columns of a time window are timestamps. An input that is marked with
-        ``withWatermark`` on that column keeps its mark; a `lateness` that says otherwise is an error.
+        Which pairs are in scope; left out in a join with a table. The event-time columns of a time window are
+        timestamps. An input that is marked with ``withWatermark`` on that column keeps its mark; a `lateness` that says
+        otherwise is an error.
     order_by : str, optional
         For a count window, which needs it: the column, of both sides, by which the rows of a micro-batch arrive. It
         has no NULLs. One task puts all rows of a micro-batch in this order.
@@ -156,6 +159,13 @@ def stream_join(
     With a count window they arrive by `order_by`, left first on ties, further ties by input task and place within it;
     nothing is late.
 
+    **With a table.** Where one frame is static, or both are and there is no window, all rows of the table meet each row
+    of the stream, which is answered in its own task: there is no exchange, state, watermark or ``match_time``. The
+    table is read by this call, once: an index of it is built in every worker. `how` is ``inner``, ``left``,
+    ``left_semi`` or ``left_anti`` with the stream as `left`, and ``inner`` or ``right`` with the stream as `right`.
+    Columns of the stream that are marked as event time stay so. Of two static frames the right one is the table, or
+    with ``how="right"`` the left one.
+
     With a local master, the join's workers run the driver's Python, unless ``PYSPARK_PYTHON`` names another one, which
     then needs this version of slidejoin. On a cluster every node needs it.
 
@@ -169,6 +179,7 @@ def stream_join(
     ...     trips, quotes, on="l.price BETWEEN r.bid AND r.bid + 5", window=sj.TimeWindow("10 minutes", on="ts")
     ... )  # doctest: +SKIP
     >>> matches.writeStream.format("parquet").option("checkpointLocation", "…").start("…")  # doctest: +SKIP
+    >>> rated = stream_join(trips, bands, on="l.price BETWEEN r.low AND r.high", how="left")  # doctest: +SKIP
     """
     check_packages()
     ids = None if pair_id is None else PairIds(pair_id)
@@ -178,6 +189,14 @@ def stream_join(
             check_frame("right", right)
         left, right = ids.numbered(left), None if right is None else ids.numbered(right)
         select = ids.selected(select, aliases, 1 if how in ONE_SIDED or isinstance(output, Aggregate) else 2)
+    if right is not None and not self_join and has_table(left, right, window):
+        check_of_streams(order_by=order_by, strategy=strategy, spread=spread, partitions=partitions, late=late)
+        config = make_join_spec(
+            on=on, window=TableWindow(1), how=how, output=output, order="none", select=select, suffix=suffix,
+            aliases=aliases, threads=1, keep=keep, algorithm=algorithm,
+        )  # fmt: skip
+        joined = table_join(left, right, config)
+        return joined if ids is None else ids.made(joined, config)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,
@@ -190,9 +209,9 @@ def stream_join(
     if streaming:
         derived = []
         for side, frame in tuple(frames.items()):
-            for column in window.event_times(side):
+            for column in config.window.event_times(side):
                 upstream = upstream_of(frame)
-                frames[side], ms = marked(frame, f"the {side} side", window, column, upstream.marks)
+                frames[side], ms = marked(frame, f"the {side} side", config.window, column, upstream.marks)
                 delay = max(delay, ms)
                 derived += [side] if upstream.stateful else []
         spec = replace(spec, derived=frozenset(derived))
@@ -226,7 +245,7 @@ def wired_join(
     check_order_by(window, order_by)
     frames = _frames(left, right, self_join=config.self_join)
     config = replace(config, fold_names=folds_names(left.sparkSession))
-    frames, config = _by_keys(frames, config)
+    frames, config = keyed_join(frames, config)
     for side in SIDES:
         frame = frames.get(side, frames["left"])
         check_collations(frame, f"the {side} side", compared_columns(config, side))
@@ -241,26 +260,6 @@ def wired_join(
     spec = wired(bound, buckets, chosen, left.sparkSession, streaming=left.isStreaming, order_by=order_by)
     check_names(frames, spec)
     return frames, bound.plan, spec
-
-
-def _by_keys(frames: dict[Side, DataFrame], config: JoinSpec) -> tuple[dict[Side, DataFrame], JoinSpec]:
-    """Return the frames and the join with keys of the collated texts that are compared, which no result has."""
-
-    def input_of(column: Column) -> tuple[Side, DataFrame, str]:
-        side: Side = column.side if column.side in frames else "left"
-        return side, frames[side], column.name
-
-    keyed = with_keys(config.on, input_of, lambda column, name: replace(column, name=name))
-    if not keyed.added:
-        return frames, config
-    select = config.select
-    if select is None:
-        shown = SIDES[:1] if config.how in ONE_SIDED or config.aggregate is not None else SIDES
-        alias = dict(zip(SIDES, config.aliases, strict=True))
-        select = tuple(f"{alias[side]}.{name}" for side in shown for name in frames.get(side, frames["left"]).columns)
-    return {side: keyed.frame(side, frame) for side, frame in frames.items()}, replace(
-        config, on=keyed.on, select=select
-    )
 
 
 def check_order_by(window: Window, order_by: object) -> None:
@@ -292,13 +291,6 @@ def _frames(left: DataFrame, right: DataFrame | None, *, self_join: bool) -> dic
         return {"left": left}
     if right is None:
         msg = "give two DataFrames, left and right, or one with self_join=True"
-        raise SparkJoinError(msg)
-    if left.isStreaming != right.isStreaming:
-        kinds = ["streaming" if frame.isStreaming else "static" for frame in (left, right)]
-        msg = (
-            f"left is {kinds[0]} and right is {kinds[1]}; give two streaming or two static DataFrames. A static table "
-            "can be read as a stream: spark.readStream.schema(df.schema).parquet(…)"
-        )
         raise SparkJoinError(msg)
     return {"left": left, "right": right}
 

@@ -91,10 +91,13 @@ def check_workers(session: SparkSession, *, streaming: bool) -> None:
 
 
 @contextmanager
-def workers_of(session: SparkSession, cache: str | None) -> Iterator[None]:
-    """Let workers run what is made within the block; those on this machine find the kernels compiled."""
+def workers_of(session: SparkSession, cache: str | None, *, tables: bool = False) -> Iterator[None]:
+    """Let workers run what is made within the block; those on this machine find the kernels compiled.
+
+    With `tables` these are the kernels of joins with a table.
+    """
     if is_local(session):
-        compile_ahead(cache)
+        compile_ahead(cache, tables=tables)
     with workers_run_this_python(session):
         yield
 

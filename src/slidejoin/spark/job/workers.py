@@ -37,18 +37,20 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
-_ready = False
+_ready: set[bool] = set()
 _calls = 0
 
 STARTING = 8
 """Calls of a process after which everything that it needs is loaded."""
 
-TABLES = (
+FUSED = ("operator.fused.kernels.packing", "operator.fused.kernels.pushing")
+"""Modules of kernels that no join with a table calls."""
+
+OF_NO_BUCKET = (
+    *FUSED,
     "index.cells.kernels.probing",
     "index.cells.kernels.table",
     "index.sorted_runs.kernels.ascending",
-    "operator.fused.kernels.packing",
-    "operator.fused.kernels.pushing",
     "rows.kernels.text_table",
 )
 """Modules of kernels that no bucket calls, half of the time of compiling all: the operator uses sorted runs only, those
@@ -91,46 +93,51 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
 
 
-def ready(cache: str | None) -> None:
+def ready(cache: str | None, *, tables: bool = False) -> None:
     """Make sure, once in each process, that the kernels are on disk; load those that a join calls.
 
     Parameters
     ----------
     cache : str, optional
         The node's cache folder, where the lock lies; the default one if None.
+    tables : bool
+        For a join with a table, see `compile_ahead`.
     """
-    global _calls, _ready  # noqa: PLW0603 - facts about the process
+    global _calls  # noqa: PLW0603 - a fact about the process
     _calls += 1
     if _calls <= STARTING:
         # Spark collects garbage after every task, which without this looks at every object of every library: a fifth
         # of a worker's processor time. Not for ever, since what is frozen in a cycle is never freed.
         gc.freeze()
-    if _ready:
+    if tables in _ready:
         return
-    compile_ahead(cache)
-    _ready = True
+    compile_ahead(cache, tables=tables)
+    _ready.add(tables)
 
 
-def compile_ahead(cache: str | None) -> None:
+def compile_ahead(cache: str | None, *, tables: bool = False) -> None:
     """Compile the kernels that are not on disk; if another process is doing that, wait for it.
 
     Parameters
     ----------
     cache : str, optional
         The node's cache folder, where the lock lies; the default one if None.
+    tables : bool
+        Whether it is for a join with a table, whose index is any that an embedded join has, not for one of buckets.
     """
     from slidejoin.jit import folders, warming
 
     folder = own_folder(Path(cache or default_folder()))
     # For workers that can write neither the package nor a home folder.
     folders.KERNEL_FOLDERS.add(folder / "kernels")
-    if not warming.uncompiled(TABLES):
+    leave_out = FUSED if tables else OF_NO_BUCKET
+    if not warming.uncompiled(leave_out):
         return
     if not warming.can_save():
         log.warning("compiled kernels cannot be saved in %s; each worker compiles what it needs", folder / "kernels")
         return
     with _one_at_a_time(folder):
-        warming.compile_all(leave_out=TABLES)
+        warming.compile_all(leave_out=leave_out)
 
 
 class Compiling:
@@ -174,7 +181,7 @@ def compiling_ahead(cache: str | None, temporary: Path, locks: Sequence[int] = (
     """
     from slidejoin.jit.warming import uncompiled
 
-    missing = uncompiled(TABLES)
+    missing = uncompiled(OF_NO_BUCKET)
     if not missing:
         yield None
         return

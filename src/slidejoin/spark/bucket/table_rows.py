@@ -1,0 +1,144 @@
+"""A task's rows of a stream against a table, which each worker holds in an index.
+
+The table comes to every node as one Arrow file, which is mapped. A worker builds the index with its first rows, and
+keeps it for the tasks and micro-batches that follow: Spark gives a worker that has ended one task the next one.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections import OrderedDict
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import SparkFiles
+
+from slidejoin.api.table_join import table_operator
+from slidejoin.errors import NoIndexWarning, StateError
+from slidejoin.rows.widths import bytes_of, packed_limit
+from slidejoin.spark.state.blocks import canonical
+from slidejoin.spec.window import TableWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slidejoin.operator.join_operator import JoinOperator
+    from slidejoin.spec.join_spec import JoinSpec
+
+__all__ = ["TableSpec", "joined_with_table", "open_table"]
+
+OPEN = 4
+"""Tables that a worker holds: a query with several has a worker for each, but workers are passed between them."""
+
+ROWS_AT_ONCE = 1 << 17
+"""Rows of the stream that are joined at once, if they are no larger than what a task packs at once."""
+
+ROWS_OUT = 1 << 16
+"""Rows that are passed to Java at once."""
+
+_open: OrderedDict[bytes, tuple[TableSpec, JoinOperator]] = OrderedDict()
+"""By the pickled join, which names the file: the one last used at the end."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableSpec:
+    """A join of a stream with a table, ready to be sent to executors.
+
+    Attributes
+    ----------
+    config : JoinSpec
+        With the stream as the left side; `select` names every column of the result.
+    left, right : pyarrow.Schema
+        Of the rows of the stream, and of the table: only columns that are compared or output.
+    result : pyarrow.Schema
+    file : str
+        The name of the table's file, with a digest of its rows.
+    rows : int
+        Of the table.
+    mirrored : bool
+        Whether the stream is the right side for the user.
+    """
+
+    config: JoinSpec
+    left: pa.Schema
+    right: pa.Schema
+    result: pa.Schema
+    file: str
+    rows: int
+    mirrored: bool
+
+
+def joined_with_table(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield what a task's rows produce."""
+    spec, operator = _opened(pickled)
+    # What fails here leaves rows behind in the operator.
+    del _open[pickled]
+    empty = spec.right.empty_table()
+    for rows in _at_once(spec.left, batches):
+        with closing(operator.push_iter(operator.prepare({"left": rows, "right": empty}))) as tables:
+            for table in tables:
+                yield from _result(spec, table)
+    _open[pickled] = spec, operator
+    while len(_open) > OPEN:
+        _open.popitem(last=False)[1][1].close()
+
+
+def _opened(pickled: bytes) -> tuple[TableSpec, JoinOperator]:
+    if pickled in _open:
+        return _open[pickled]
+    spec: TableSpec = pickle.loads(pickled)  # noqa: S301 - Spark unpickles the function that brought it, too
+    table = open_table(spec)
+    config = replace(spec.config, window=TableWindow(table.num_rows))
+    with warnings.catch_warnings():
+        # The driver has warned.
+        warnings.simplefilter("ignore", NoIndexWarning)
+        return _open.setdefault(pickled, (spec, table_operator(config, spec.left, table)))
+
+
+def open_table(spec: TableSpec) -> pa.Table:
+    """Map the file of a table.
+
+    Raises
+    ------
+    StateError
+        If it is missing or not that table.
+    """
+    path = SparkFiles.get(spec.file)
+    try:
+        table = pa.ipc.open_file(pa.memory_map(path)).read_all()
+    except (OSError, pa.ArrowException) as error:
+        msg = f"the file of the table that this node got, {path}, cannot be read: {error}. Start the query again"
+        raise StateError(msg) from error
+    if table.num_rows != spec.rows:
+        msg = f"the file of the table, {path}, has {table.num_rows} rows, not {spec.rows}. Start the query again"
+        raise StateError(msg)
+    return canonical(table, spec.right)
+
+
+def _at_once(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield a task's rows in tables that are joined at once."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    limit = packed_limit()
+    for batch in batches:
+        for table in limit.cut(canonical(batch, schema)):
+            held.append(table)
+            rows += table.num_rows
+            size += bytes_of(table)
+            if rows >= ROWS_AT_ONCE or size >= limit.nbytes:
+                yield pa.concat_tables(held)
+                held, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_tables(held)
+
+
+def _result(spec: TableSpec, table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the operator as rows of the result."""
+    named = table.rename_columns(spec.result.names)
+    if spec.mirrored and spec.config.output == "count":
+        side = pa.array(["right"]).take(pa.repeat(pa.scalar(0), table.num_rows))
+        named = named.set_column(0, "side", side)
+    yield from canonical(named, spec.result).combine_chunks().to_batches(ROWS_OUT)
