@@ -70,7 +70,8 @@ def sides(rows: int) -> tuple[pa.Table, pa.Table]:
     made = []
     for seed in (1, 2):
         draw = np.random.default_rng(seed)
-        symbols = names.take(pa.array(draw.integers(0, SYMBOLS, rows)))
+        chosen: Any = pa.array(draw.integers(0, SYMBOLS, rows))
+        symbols = names.take(chosen)
         times = pa.array(np.sort(draw.integers(0, rows * 1000, rows))).view(pa.timestamp("us"))
         columns: dict[str, Any] = {
             "ts": times, "symbol": symbols, "price": draw.integers(0, PRICES, rows),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.array_pool import ArrayPool
     from slidejoin.sides import Side
 
-__all__ = ["PositionCandidates", "ProbeCandidates", "RangeCandidates", "candidates_of", "written"]
+__all__ = ["NO_PROBES", "PositionCandidates", "ProbeCandidates", "RangeCandidates", "candidates_of", "written"]
 
 
 class RangeCandidates:

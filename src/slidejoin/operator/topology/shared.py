@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.index.answer import MatchPositions
 from slidejoin.index.protocol import Request
-from slidejoin.operator.candidates import PositionCandidates, RangeCandidates
+from slidejoin.operator.candidates import NO_PROBES, PositionCandidates, RangeCandidates
 from slidejoin.operator.probe_batch import slots_of
 from slidejoin.operator.topology.join_topology import JoinTopology
 from slidejoin.sides import SIDES, other
@@ -23,7 +24,7 @@ from slidejoin.spec.topologies import Shared
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from slidejoin.index.answer import Answer, MatchPositions
+    from slidejoin.index.answer import Answer
     from slidejoin.index.keys import Prepared
     from slidejoin.index.probe import ProbeBatch
     from slidejoin.operator.ingest.arrival import Arrivals
@@ -78,10 +79,11 @@ class SharedTopology(JoinTopology):
             answers.update(self._answer({role: batches[role]}, {role: 0}, workers, least=tuning.owned_probe_spread))
 
         few, many = sorted(part.tables[side].num_rows for side in SIDES)
-        dear = any(window.index.dear_probes for window in self._windows.values())
-        alone = self._workers.threads == 1 or part.rows < (tuning.dear_push_spread if dear else tuning.push_spread)
+        alone = self._alone_for(part)
         in_turn = self._plan.config.self_join or part.seen is not None
-        if in_turn or not (alone or many <= EVEN * few):
+        if few == 0 and many and not in_turn:
+            self._probe_one_side("left" if part.tables["left"].num_rows else "right", part, first, batches, answers)
+        elif in_turn or not (alone or many <= EVEN * few):
             # The windows of a self-join share the rows, which the left one takes: it comes first.
             spread = self._alone if alone or in_turn else self._workers
             spread.run([partial(self._append, side, part, first, None) for side in SIDES])
@@ -97,6 +99,30 @@ class SharedTopology(JoinTopology):
         inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
         inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
         return self._candidates(part.arrivals, batches, answers, inexact), inexact
+
+    def _probe_one_side(
+        self,
+        role: Side,
+        part: Push,
+        first: dict[Side, int],
+        batches: dict[Side, ProbeBatch],
+        answers: dict[Side, Answer],
+    ) -> None:
+        """Insert the rows of a slice that has those of one side alone, and probe with them: nobody probes for them."""
+        window, prepared = self._windows[role], None
+        if window.indexed:
+            start = perf_counter()
+            prepared = window.prepare(part.tables[role], first[role])
+            self._stats.since("insert", start)
+        self._append(role, part, first, prepared)
+        batches[role] = self._batch(role, part, first, prepared if self._takes_order(other(role)) else None)
+        answers |= self._answer(batches, {role: 0}, self._alone if self._alone_for(part) else self._workers)
+
+    def _alone_for(self, part: Push) -> bool:
+        """Tell whether a slice is too small for several threads."""
+        tuning, dear = self._plan.tuning, any(window.index.dear_probes for window in self._windows.values())
+        least = tuning.dear_push_spread if dear else tuning.push_spread
+        return self._workers.threads == 1 or part.rows < least
 
     def probe_again(self, part: Push, first: dict[Side, int]) -> Iterator[RangeCandidates | PositionCandidates]:
         """Find candidates for rows that are inserted already, with ordinals from `first` on."""
@@ -176,6 +202,8 @@ class SharedTopology(JoinTopology):
                 role: (slots[role], positions[role], batch.first, self._windows[other(role)].index.floor)
                 for role, batch in batches.items()
             }
+            for role in SIDES:
+                sides.setdefault(role, (NO_PROBES, MatchPositions(), 0, 0))
             yield PositionCandidates(sides, first, last, self._workers, self._memory)
             first = last
             if first < total:

@@ -107,6 +107,8 @@ class SideWindow:
 
     Attributes
     ----------
+    indexed : bool
+        Whether the rows are looked for by their keys.
     rows_seen : int
         Ordinal of the next row. The operator assigns ordinals, before it appends rows.
     chosen : IndexTerms
@@ -143,7 +145,7 @@ class SideWindow:
         self.merge = merge
         self.rows_seen = 0
         self._capacity = plan.config.window.capacity(side) if bounded else None
-        self._indexed = indexed
+        self.indexed = indexed
         self.distances = Distances(plan.terms, side, closing)
         self.chosen = chosen
         self.layout: KeyLayout = self._closed(plan.key_layout(side, chosen))
@@ -208,7 +210,7 @@ class SideWindow:
         """
         if table.num_rows == 0:
             return
-        if not self._indexed:
+        if not self.indexed:
             self.hold(table, first, None if times is None else int(times.max()))
             return
         prepared = self.take(table, times, first, prepared)
@@ -369,7 +371,7 @@ class SideWindow:
 
     def look_up(self) -> None:
         """Look for rows by their keys from now on: those that are here are inserted into the index."""
-        self._indexed = True
+        self.indexed = True
         self._lay_out(self.chosen, self.rows_seen)
 
     def refit(self) -> None:
@@ -404,7 +406,7 @@ class SideWindow:
         The exact computation also uses the rows' keys, which takes some 100 ns a row.
         """
         keys = None
-        if closely and self._indexed:
+        if closely and self.indexed:
             of_terms = term_keys(self.plan, self.side, table)
             if self.layout.fits(of_terms):
                 rows = self.layout.rows(of_terms)
@@ -412,7 +414,7 @@ class SideWindow:
         held = 0 if self.shared else self.payload.growth(table)
         if self.matched is not None:
             held += self.matched.growth(self.rows_seen, table.num_rows)
-        if not self._indexed:
+        if not self.indexed:
             return held
         return held + self.index.growth(self._occupancy(), table.num_rows, keys)
 
