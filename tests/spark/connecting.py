@@ -96,12 +96,32 @@ def building(spark: SparkSession, folder: Path) -> dict[str, Any]:
     }
 
 
+def tables(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """A stream with a table, which the server gets as a file of the session; the same table again; two tables."""
+    from slidejoin.spark import explain_join, stream_join
+    from tests.spark.feeds import Feed, finish
+    from tests.spark.killing import ON
+
+    feed = Feed(spark, folder)
+    rows = feed.static("right").orderBy("id")
+    marked = feed.stream("left").withWatermark("ts", "1 second")
+    streamed = [stream_join(marked, rows, on=ON, how=how, select=["l.id", "l.ts", "r.id"]) for how in ("inner", "left")]
+    finish(*(feed.start(joined, f"table {number}") for number, joined in enumerate(streamed)))
+    return {
+        "explained": explain_join(marked, rows, on=ON).stream,
+        "inner": feed.pairs("table 0"),
+        "left": len(feed.rows("table 1")),
+        "marked": "spark.watermarkDelayMs" in streamed[0].schema["ts"].metadata,
+        "static": stream_join(feed.static("left"), rows, on=ON).count(),
+    }
+
+
 def main(part: str, url: str, folder: str, cache: str) -> None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.remote(url).getOrCreate()
     spark.conf.set("spark.slidejoin.cacheDir", cache)
-    found = {"building": building, "streaming": streaming}[part](spark, Path(folder))
+    found = {"building": building, "streaming": streaming, "tables": tables}[part](spark, Path(folder))
     print(json.dumps(found))  # noqa: T201 - what the test reads
     spark.stop()
 

@@ -48,11 +48,12 @@ after a kill between the log of a source and that of the query: the next micro-b
 TIME, COUNT, MANY, FULL, SCATTERED, SEMI = "time", "count", "many", "full", "scattered", "semi"
 ASOF, PARTS = "asof", "parts"
 SPLIT, TURNS = "split", "sub_windows"
+TABLE = "table"
 """What the window of a job's query counts. The third is a join of three streams over time, the third being the left
 rows once more; the next two are full joins over time, whose rows have their partners in one bucket, or in several; then
 comes a semi-join with partners in several buckets. Two output the two nearest matches of each left row, which are in
-one bucket, or in several. The last two store each row once: a full join by `split`, and an inner one by `sub_windows`
-with PO-Join structures."""
+one bucket, or in several. Two store each row once: a full join by `split`, and an inner one by `sub_windows` with
+PO-Join structures. The last one has no window: all right rows are a table."""
 
 EQUAL = "l.x = r.x AND r.x = m.x"
 
@@ -94,6 +95,16 @@ def rows_expected(
     if window == MANY:
         return sorted(((*one, *two, *three, at) for one, two, three, at in combined(batches)), key=repr)
     rows = {side: {row[0]: row for batch in batches for row in batch[side]} for side in ("left", "right")}
+    if window == TABLE:
+        oracle = Oracle(LAW, CountScope(0, len(rows["right"])), "left")
+        oracle.push(right=[oracle_row(row) for row in rows["right"].values()])
+        steps = oracle.push(left=[oracle_row(row) for row in rows["left"].values()])
+        joined = [(one, two) for step in steps for one, two in step.rows if one]
+        nothing = (None,) * 4
+        return sorted(
+            ((*rows["left"][one["id"]], *(rows["right"][two["id"]] if two else nothing)) for one, two in joined),
+            key=repr,
+        )
     if window in {FULL, SCATTERED, SEMI, ASOF, PARTS, SPLIT}:
         return sorted(full_rows([*batches, {}] if idle else batches, rows, window), key=repr)
     pairs = counted(batches) if window == COUNT else expected(batches, LAW, LENGTH * SECOND, LATENESS * SECOND)
@@ -410,6 +421,8 @@ def query(spark: SparkSession, folder: Path, window: str = TIME) -> StreamingQue
     elif window == COUNT:
         rows = sj.CountWindow(left=COUNT_WINDOW[0], right=COUNT_WINDOW[1], slide=COUNT_WINDOW[2])
         joined = stream_join(left, right, on=ON, window=rows, order_by="id", strategy="cell", partitions=2)
+    elif window == TABLE:
+        joined = stream_join(left, spark.read.schema(SCHEMA).parquet(str(folder / "right")), on=ON, how="left")
     elif window == FULL:
         joined = stream_join(left, right, on=ON, window=times, how="full", strategy="cell", partitions=2)
     elif window == SCATTERED:

@@ -83,5 +83,18 @@ def test_what_is_built_and_refused(server: str, folder: Path, spark: SparkSessio
     }
 
 
+@pytest.mark.nightly  # as above
+def test_tables(server: str, folder: Path, spark: SparkSession) -> None:
+    told = told_by_client("tables", server, folder, spark)
+    rows = {side: table_of(sorted(rows, key=lambda row: row[0])) for side, rows in whole().items()}
+    embedded = sj.TableJoin(rows["right"], ON).push(rows["left"]).select(["id", "id_right"]).to_pylist()
+    assert [tuple(pair) for pair in told["inner"]] == sorted((row["id"], row["id_right"]) for row in embedded)
+    alone = rows["left"].num_rows - len({row["id"] for row in embedded})
+    assert told["left"] == len(embedded) + alone
+    assert told["static"] == len(embedded)
+    assert told["marked"]
+    assert told["explained"] == "left"
+
+
 def whole() -> dict[str, Any]:
     return {side: [row for batch in BATCHES for row in batch[side]] for side in ("left", "right")}

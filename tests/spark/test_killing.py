@@ -21,6 +21,7 @@ from tests.spark.killing import (
     SCATTERED,
     SEMI,
     SPLIT,
+    TABLE,
     TIME,
     TURNS,
     Cluster,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 ROUNDS = int(os.environ.get("SLIDEJOIN_KILLING_ROUNDS", "5"))
-WINDOWS = [TIME, COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS, SPLIT, TURNS]
+WINDOWS = [TIME, COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS, SPLIT, TURNS, TABLE]
 SHORT, LONG = 5, 8
 """Micro-batches of a job."""
 
@@ -112,7 +113,7 @@ def test_undisturbed_run_has_these_rows(job: Any, window: str) -> None:
 @pytest.mark.parametrize(
     ("window", "kind"),
     [
-        *((window, kind) for window in (TIME, SPLIT, TURNS) for kind in ("worker", "executor", "driver")),
+        *((window, kind) for window in (TIME, SPLIT, TURNS, TABLE) for kind in ("worker", "executor", "driver")),
         *(
             (window, kind)
             for window in (COUNT, MANY, FULL, SCATTERED, SEMI, ASOF, PARTS)
