@@ -86,7 +86,8 @@ def join(
         Which pairs are in scope; default all. In a window of time nothing is late. In one of rows, all left rows
         arrive before all right ones.
     stream : bool, default False
-        Return an iterator over tables of bounded size in place of one frame.
+        Return an iterator over tables of bounded size in place of one frame. The left table must not be changed until
+        it has ended.
 
     Returns
     -------
@@ -117,7 +118,7 @@ def join(
     }  # fmt: skip
     config = make_join_spec(window=TableWindow(0) if window is None else window, **options)
     stream = truth_value("stream", stream)
-    one, two = given_table(left, "left"), given_table(right, "right")
+    one, two = given_table(left, "left", own=False), given_table(right, "right", own=stream)
     for side, given in (("left", one), ("right", two)):
         if not given.schema.names:
             msg = f"the {side} table has no columns; got {shown(left if side == 'left' else right)}"
@@ -243,8 +244,8 @@ class GivenTable:
         return pa.concat_tables(parts) if parts else self.schema.empty_table().select(list(names))
 
 
-def given_table(given: object, side: Side) -> GivenTable:
-    """Return what a user gave as a table.
+def given_table(given: object, side: Side, *, own: bool) -> GivenTable:
+    """Return what a user gave as a table; with memory of its `own`, or the user's.
 
     Raises
     ------
@@ -265,7 +266,7 @@ def given_table(given: object, side: Side) -> GivenTable:
         given, back = frame, (_to_lazy if lazy else _to_polars)
     elif module == "pandas":
         back = _to_pandas
-    table = to_table(given, side, None)
+    table = to_table(given, side, None, own=own)
 
     def parts(names: Sequence[str]) -> Iterator[pa.Table]:
         chosen = table.select(list(names))

@@ -74,14 +74,28 @@ class AddedColumns:
 
         def look_up(side: Side) -> None:
             names = self._columns[side].codes.values()
-            look_ups[side] = [self._table.look_up(tables[side].column(name), self._epoch) for name in names]
+            look_ups[side] = [self._look_up(tables[side].column(name), workers) for name in names]
             values[side] = self._values(side, tables[side])
 
-        # Known texts are looked up by a thread for each side; new ones get their codes afterwards.
-        fewest = min(table.num_rows for table in tables.values())
-        workers = self._workers if fewest >= self._workers.tuning.text_spread else Workers(1)
-        workers.run([partial(look_up, side) for side in tables])
+        # Known texts are looked up by a thread for each side, those of one side alone by several; new ones get their
+        # codes afterwards.
+        rows, spread = sorted(table.num_rows for table in tables.values()), self._workers.tuning.text_spread
+        alone = sum(rows[:-1]) == 0 and rows[-1] >= 2 * spread
+        workers = self._workers if alone else Workers(1)
+        (self._workers if rows[0] >= spread else Workers(1)).run([partial(look_up, side) for side in tables])
         return {side: self._with_added(side, table, look_ups[side], values[side]) for side, table in tables.items()}
+
+    def _look_up(self, column: pa.ChunkedArray[Any], workers: Workers) -> list[LookUp]:
+        """Find the codes of those texts of a column that have one, each thread those of a stretch of rows."""
+        cuts = [len(column) * part // workers.threads for part in range(workers.threads + 1)]
+        looked_up: dict[int, list[LookUp]] = {}
+
+        def part(number: int) -> None:
+            first, last = cuts[number : number + 2]
+            looked_up[number] = self._table.look_up(column.slice(first, last - first), self._epoch)
+
+        workers.run([partial(part, number) for number in range(workers.threads)])
+        return [one for number in range(workers.threads) for one in looked_up[number]]
 
     def table(self, table: pa.Table) -> pa.Table:
         """Return the right rows of a table as `taken` does; texts that it has not have no code from now on.

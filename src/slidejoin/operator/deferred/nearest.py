@@ -23,6 +23,7 @@ from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
+from slidejoin.rows.gathered import WithNulls
 from slidejoin.rows.stored_tables import int64s
 from slidejoin.rows.widths import TableLimit, Widths, widths_of
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.parts import JoinParts
     from slidejoin.plan.key_layout import BranchLayout
     from slidejoin.predicate.ranges.terms import RangeTerm
+    from slidejoin.rows.gathered import Gathered
     from slidejoin.rows.payload import Payload
     from slidejoin.stored import StoredValue
 
@@ -101,6 +103,9 @@ class FoldedRows:
         live = ordinals >= max(self.end, 0)
         here = ordinals[live]
         gathered = self._payload.gather(names, here)
+        if not self.ordinals.size and names:
+            yield from self._unfolded(names, gathered, live, limit, others)
+            return
         folded = np.flatnonzero(~live & (ordinals != NOBODY))
         places = np.searchsorted(self.ordinals, ordinals[folded])
         stops, rows = [ordinals.size], ordinals.size
@@ -120,6 +125,19 @@ class FoldedRows:
                 into[folded[low:high] - start] = table.num_rows + np.arange(high - low)
                 table = _taken(table, old, into)
             yield slice(start, stop), table
+            start = stop
+
+    def _unfolded(
+        self, names: Sequence[str], live: Gathered, present: NDArray[np.bool_], limit: TableLimit, others: Widths | None
+    ) -> Iterator[tuple[slice, pa.Table]]:
+        """Yield columns where all rows are in the window, or nobody, as `present` (n,) bool tells, see `tables`."""
+        rows, start = present.size, 0
+        every = live if bool(present.all()) else WithNulls(live, present, self._payload.fixed_width(names))
+        stops = [rows]
+        if every.nbytes + (0 if others is None else others.nbytes) > limit.nbytes or rows > limit.rows:
+            stops = limit.stops(every.widths if others is None else every.widths.joined(others)) or [0]
+        for stop in stops:
+            yield slice(start, stop), every.table(start, stop)
             start = stop
 
     def _widths(
