@@ -215,3 +215,57 @@ def test_the_command_loads_no_spark(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+PIPE = """
+sources.a = { format = "json", path = "-", schema = "id BIGINT, k INT, ts TIMESTAMP" }
+join = { self_join = "a", on = "l.k = r.k", select = ["l.id", "r.id"], window = { length = "1 minute", on = "ts" } }
+sink = { format = "json", path = "-" }
+"""
+
+
+def piped(folder: Path, text: str, data: bytes) -> tuple[int, bytes, str]:
+    (folder / "job.toml").write_text(text)
+    command = [sys.executable, "-c", "from slidejoin.cli import main; main()", "run", "job.toml"]
+    done = subprocess.run(command, cwd=folder, input=data, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_standard_input_and_output(tmp_path: Path):
+    rows = [{"id": n, "k": n % 2, "ts": f"2026-01-01T00:00:{n:02}Z"} for n in range(4)]
+    lines = "\n".join(json.dumps(row) for row in rows).encode()
+    status, out, said = piped(tmp_path, PIPE, lines + b'\n{"id": "no"}')
+    assert status == 0, said
+    assert said.splitlines()[0] == "job: in this process: nothing in the job file needs Spark"
+    assert "warning: 1 row of source a in micro-batch" in said
+    pairs = sorted((row["id"], row["id_right"]) for row in map(json.loads, out.splitlines()))
+    assert pairs == [(0, 2), (1, 3), (2, 0), (3, 1)]
+    stream = pa.BufferOutputStream()
+    table = pa.table({"id": [0, 1], "k": [7, 7], "ts": [START, START]})
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    text = PIPE.replace("json", "arrow").replace(', schema = "id BIGINT, k INT, ts TIMESTAMP"', "")
+    status, out, said = piped(tmp_path, text, stream.getvalue().to_pybytes())
+    assert status == 0, said
+    result = pa.ipc.open_stream(out).read_all()
+    assert sorted(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True)) == [(0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('path = "-" }', 'path = "-", checkpoint = "c" }', "sink.checkpoint: standard input cannot be read again"),
+        (
+            '"json", path = "-", schema',
+            '"csv", path = "-", schema',
+            "sources.a.format: got 'csv', expected \"json\" with",
+        ),
+        ('sink = { format = "json"', 'sink = { format = "csv"', 'sink.format: expected "json" or "arrow" for standard'),
+        ("\nsources", '\nengine = "spark"\nsources', 'sources.a.path: "-" is for jobs in one process, and this one'),
+    ],
+)
+def test_what_standard_input_cannot_be(old: str, new: str, message: str, slidejoin: Shell, tmp_path: Path):
+    assert old in PIPE
+    result = slidejoin("run", job(tmp_path, PIPE.replace(old, new, 1)))
+    assert result.status == 2
+    assert message in result.err

@@ -18,6 +18,7 @@ from slidejoin.cli import compile_in_words
 from slidejoin.cli.beginning import init
 from slidejoin.cli.job import ENGINES, Session
 from slidejoin.cli.jobfile import read_job
+from slidejoin.cli.paths import STANDARD
 from slidejoin.cli.reporting import Debug, Json, PlainReporter, document, errors_reported, reporter
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
 from slidejoin.errors import ConfigError, nearest
@@ -349,8 +350,8 @@ def run(
     with errors_reported(debug=debug, listener=listener):
         wanted = _engine(engine)
         job = _with_master(read_job(file, base), wanted, master)
-        if job.sink.format == "console" and not json:
-            listener = PlainReporter()  # Spark prints rows meanwhile, which would tear a live line
+        if (job.sink.format == "console" or job.sink.path == STANDARD) and not json:
+            listener = PlainReporter()  # rows are printed meanwhile, which would tear a live line
         from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - job files are checked without loading PyArrow
 
         stop, chosen = context.ensure_object(Event), chosen_engine(job, wanted)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import glob
 import logging
+import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+from uuid import uuid4
 
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.checking import check_job, shown_sink, shown_source
 from slidejoin.cli.checkpoint import locked
+from slidejoin.cli.embedded_topics import check_topic_sink, topic_sink_of, topics_of
 from slidejoin.cli.lost_rows import LostRowsAdvice
-from slidejoin.cli.paths import files_below, local_path
+from slidejoin.cli.paths import STANDARD, files_below, local_path
 from slidejoin.cli.reporting import BatchProgress, RunTotals
 from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.pipeline.checkpoint import Checkpoint
@@ -27,7 +30,9 @@ from slidejoin.pipeline.micro_batch import MicroBatchJoin
 from slidejoin.pipeline.run import JobPipeline, Timing, run_tables
 from slidejoin.pipeline.sink import ConsoleSink, NoSink
 from slidejoin.pipeline.source import Limits, OnlySparkError
+from slidejoin.pipeline.standard import ArrowOutput, InputSource, JsonOutput, arrow_input, json_input
 from slidejoin.pipeline.text_rows import CSV_OPTIONS, JSON_OPTIONS
+from slidejoin.pipeline.topics import TopicSource
 from slidejoin.predicate import to_sql
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from slidejoin.cli.reporting import Reporter
     from slidejoin.pipeline.run import Done, PipelineTotals
     from slidejoin.pipeline.sink import ResultSink
+    from slidejoin.pipeline.source import RowSource
     from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["EmbeddedJob", "explain_embedded", "prepared", "run_embedded"]
@@ -55,7 +61,7 @@ class EmbeddedJob:
 
     job: Job
     spec: JoinSpec
-    sources: list[FileSource]
+    sources: list[RowSource]
     join: MicroBatchJoin
 
 
@@ -74,6 +80,9 @@ def prepared(job: Job) -> EmbeddedJob:
         msg = "join.pair_id: ids of pairs are computed by Spark alone."
         raise OnlySparkError(msg)
     names = [job.join.left] if job.join.right is None else [job.join.left, job.join.right]
+    if len([name for name in names if job.sources[name].path == STANDARD]) > 1:
+        msg = f"sources.{names[1]}.path: standard input is the other source too; give one of them a folder."
+        raise ConfigError(msg)
     for name in names:
         _check_source(job, job.sources[name])
     spec = check_job(job)
@@ -90,6 +99,8 @@ def prepared(job: Job) -> EmbeddedJob:
 
 def _check_source(job: Job, source: Source) -> None:
     where = f"sources.{source.name}"
+    if source.kafka is not None or source.path == STANDARD:
+        return  # see `topics_of` and `_input`
     if source.format not in FILE_FORMATS or source.path is None:
         msg = f"{where}.format: {source.format!r} is read by Spark alone."
         raise OnlySparkError(msg)
@@ -114,6 +125,14 @@ def _has_partitions(path: Path) -> bool:
 
 def _check_sink(job: Job) -> None:
     sink = job.sink
+    if sink.kafka is not None:
+        check_topic_sink(sink)
+        return
+    if sink.path == STANDARD:
+        if sink.format not in {"json", "arrow"} or sink.partition_by:
+            msg = 'sink.format: expected "json" or "arrow" for standard output, and no partition_by.'
+            raise ConfigError(msg)
+        return
     known = {**SINK_OPTIONS, "console": ("numrows", "truncate"), "noop": ()}
     if sink.format not in known:
         msg = f"sink.format: {sink.format!r} is written by Spark alone."
@@ -132,7 +151,28 @@ def _folded(options: Any) -> dict[str, str]:  # noqa: ANN401 - a mapping of text
     return {name.lower(): value for name, value in options.items()}
 
 
-def _source(job: Job, source: Source) -> FileSource:
+def _input(source: Source) -> RowSource:
+    """Return standard input as a source."""
+    where = f"sources.{source.name}"
+    if source.format == "arrow":
+        schema, chunks = arrow_input(sys.stdin.buffer, source.name)
+    elif source.format == "json" and source.schema is not None:
+        given = schema_of_ddl(source.schema, f"{where}.schema")
+        schema, chunks = json_input(sys.stdin.buffer, given, _folded(source.options))
+    else:
+        msg = f'{where}.format: got {source.format!r}, expected "json" with a schema, or "arrow", for standard input.'
+        raise ConfigError(msg)
+    shape = Shape(schema, source.columns, source.where, source.name)
+    return InputSource(source.name, chunks, shape, Limits(rows=source.max_rows))
+
+
+def _source(job: Job, source: Source) -> RowSource:
+    if source.path == STANDARD:
+        return _input(source)
+    if source.kafka is not None:
+        topics = topics_of(source)
+        shape = Shape(topics.schema(source.name), source.columns, source.where, source.name)
+        return TopicSource(source.name, topics, shape)
     path = str(local_path(source.path or "", job.session))
     files = _files(path)
     if source.schema is not None:
@@ -163,7 +203,7 @@ def _files(path: str) -> Callable[[], Iterable[Path]]:
     )
 
 
-def _join(job: Job, spec: JoinSpec, sources: list[FileSource]) -> MicroBatchJoin:
+def _join(job: Job, spec: JoinSpec, sources: list[RowSource]) -> MicroBatchJoin:
     join = job.join
     if join.late == "emit" and (join.how != "inner" or join.output != "pairs" or join.keep is not None):
         msg = (
@@ -295,26 +335,28 @@ def run_embedded(
     SlideJoinError
         If it fails.
     """
-    stop = stop or Event()
+    stop, standard = stop or Event(), ready.job.sink.path == STANDARD
     _begin(ready)
-    reporter.starting(name, _planned_batches(ready), "embedded", why)
-    with _warnings_noted(reporter):
-        totals = _run(ready, reporter, stop, json=json)
-    reporter.done(totals)
+    out = sys.stderr if json and not standard else sys.stdout
+    # Progress must not be among rows.
+    with redirect_stdout(sys.stderr) if standard else nullcontext(), _warnings_noted(reporter):
+        reporter.starting(name, _planned_batches(ready), "embedded", why)
+        totals = _run(ready, reporter, stop, out)
+        reporter.done(totals)
     return totals
 
 
-def _run(ready: EmbeddedJob, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+def _run(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
     job = ready.job
     if not job.stream:
-        return _tables(ready, reporter, stop, json=json)
+        return _tables(ready, reporter, stop, out)
     if job.sink.checkpoint is not None:
-        return _stream(ready, Path(str(local_path(job.sink.checkpoint, job.session))), reporter, stop, json=json)
+        return _stream(ready, Path(str(local_path(job.sink.checkpoint, job.session))), reporter, stop, out)
     with tempfile.TemporaryDirectory(prefix="slidejoin-checkpoint-") as folder:
-        return _stream(ready, Path(folder), reporter, stop, json=json)
+        return _stream(ready, Path(folder), reporter, stop, out)
 
 
-def _stream(ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+def _stream(ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
     job = ready.job
     Checkpoint.check_engine(folder)
     with locked(folder, stop):
@@ -324,13 +366,13 @@ def _stream(ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, *
             interval=None if interval is None else interval.nanoseconds / NANOSECONDS,
             snapshot=job.embedded.snapshot_every.nanoseconds / NANOSECONDS,
         )
-        sink = _sink(job, checkpoint.id, json=json)
+        sink = _sink(job, checkpoint.id, out)
         pipeline = JobPipeline(ready.sources, ready.join, sink, checkpoint, timing, _Listening(job, reporter), stop)
         return _totals(pipeline.run(), stopped=stop.is_set())
 
 
-def _tables(ready: EmbeddedJob, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
-    totals = run_tables(ready.sources, ready.join, _sink(ready.job, None, json=json), stop)
+def _tables(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
+    totals = run_tables(ready.sources, ready.join, _sink(ready.job, None, out), stop)
     if totals is None:
         return RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)
     for advice in LostRowsAdvice(ready.job).of_tables(totals.without_time, totals.bad_by_source):
@@ -345,14 +387,16 @@ def _totals(totals: PipelineTotals, *, stopped: bool) -> RunTotals:
     )  # fmt: skip
 
 
-def _sink(job: Job, identity: str | None, *, json: bool) -> ResultSink:
-    import sys  # noqa: PLC0415 - for the console alone
-
+def _sink(job: Job, identity: str | None, out: TextIO) -> ResultSink:
     sink = job.sink
+    if sink.path == STANDARD:
+        return ArrowOutput(out.buffer) if sink.format == "arrow" else JsonOutput(out)
     if sink.format == "noop":
         return NoSink()
     if sink.format == "console":
-        return ConsoleSink(int(_folded(sink.options).get("numrows", "20")), sys.stderr if json else sys.stdout)
+        return ConsoleSink(int(_folded(sink.options).get("numrows", "20")), out)
+    if sink.kafka is not None:
+        return topic_sink_of(sink, identity or uuid4().hex)
     folder = Path(str(local_path(sink.path or "", job.session)))
     if identity is None:
         return FolderOnce(folder, sink.format, _folded(sink.options), sink.partition_by)
@@ -370,6 +414,8 @@ def _planned_batches(ready: EmbeddedJob) -> int | None:
     for source in ready.sources:
         most = job.sources[source.name].max_files_per_trigger
         if most is None or job.sources[source.name].max_rows is not None:
+            return None
+        if not isinstance(source, FileSource):
             return None
         source.look()
         counts.append(-(-source.waiting // most))

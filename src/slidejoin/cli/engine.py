@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from slidejoin.cli.paths import local_path
+from slidejoin.cli.paths import STANDARD, local_path
 from slidejoin.errors import ConfigError
 from slidejoin.pipeline.checkpoint import SPARK, is_embedded
 from slidejoin.pipeline.source import OnlySparkError
@@ -57,6 +57,10 @@ def chosen_engine(job: Job, engine: Engine | None = None) -> ChosenEngine:
 
 def _check_for_spark(job: Job) -> None:
     keys = {f"sources.{source.name}.format": source.format for source in job.sources.values()}
+    for where, path in [(f"sources.{one.name}", one.path) for one in job.sources.values()] + [("sink", job.sink.path)]:
+        if path == STANDARD:
+            msg = f'{where}.path: "-" is for jobs in one process, and this one runs on Spark; give a folder.'
+            raise ConfigError(msg)
     for key, kind in (keys | {"sink.format": job.sink.format}).items():
         if kind in EMBEDDED_ONLY:
             msg = f"{key}: {kind!r} is for jobs in one process, and this one runs on Spark; use parquet."

@@ -24,7 +24,7 @@ from slidejoin.cli.job import (
     Source,
 )
 from slidejoin.cli.kafka_keys import KAFKA_SINK_KEYS, KAFKA_SOURCE_KEYS, kafka_sink, kafka_source, schema_text
-from slidejoin.cli.paths import absolute, located
+from slidejoin.cli.paths import STANDARD, absolute, located
 from slidejoin.cli.toml_table import TomlTable, shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, ConfigError, nearest
 from slidejoin.sides import SIDES
@@ -120,7 +120,8 @@ def read_job_text(text: str, base: Path) -> Job:
     sources = _sources(file, values.get("sources"), base)
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
     _check_use(sources, join)
-    sink = _sink(file, base, stream=sources[join.left].stream)
+    once = any(source.path == STANDARD for source in sources.values())
+    sink = _sink(file, base, stream=sources[join.left].stream, once=once)
     engine = file.choice("engine", ENGINES, "auto")
     session = _session(file, base, _formats(sources.values(), sink))
     return Job(sources, join, sink, session, engine, "spark" in file, _embedded(file))
@@ -369,14 +370,19 @@ def _target(
     )
 
 
-def _sink(file: TomlTable, base: Path, *, stream: bool) -> Sink:
+def _sink(file: TomlTable, base: Path, *, stream: bool, once: bool) -> Sink:
+    """Return the sink; `once`: a source is standard input, of which no run can continue."""
     table, sink = _target(file, "sink", SINK_KEYS, base)
+    if once and "checkpoint" in table:
+        msg = f"{table.at('checkpoint')}: standard input cannot be read again, so there is none; remove the key."
+        raise ConfigError(msg)
     if not stream and ("checkpoint" in table or "trigger" in table):
         key = "checkpoint" if "checkpoint" in table else "trigger"
         msg = f"{table.at(key)}: only a stream has one, and the sources have stream = false; remove the key."
         raise ConfigError(msg)
     checkpoint = interval = None
-    if (stream and sink.format not in PATHLESS) or "checkpoint" in table:
+    lasting = sink.format not in PATHLESS and sink.path != STANDARD and not once
+    if (stream and lasting) or "checkpoint" in table:
         checkpoint = located(table.text("checkpoint", A_CHECKPOINT), base)
     trigger = table.optional_text("trigger", f'"available_now" or {A_LENGTH}') or "available_now"
     if trigger != "available_now":

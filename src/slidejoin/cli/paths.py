@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
     from slidejoin.cli.job import Session
 
-__all__ = ["absolute", "expanded", "files_below", "has_scheme", "local_path", "located"]
+__all__ = ["STANDARD", "absolute", "expanded", "files_below", "has_scheme", "local_path", "located"]
 
 SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 DEFAULTS = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
 """Settings that say where paths without a scheme are; the second one is Hadoop's former name of the first."""
+
+STANDARD = "-"
+"""The path of standard input and of standard output."""
 
 HADOOP = "HADOOP_CONF_DIR"
 """The environment variable that names a folder of such settings."""
@@ -80,7 +83,7 @@ def expanded(path: str) -> str:
 
 def located(path: str, base: Path) -> str:
     """Return an absolute path without ``..``, as Spark takes it; one with a scheme (``s3a://…``) is left to Spark."""
-    return path if has_scheme(path) else os.path.normpath(base / expanded(path))
+    return path if path == STANDARD or has_scheme(path) else os.path.normpath(base / expanded(path))
 
 
 def absolute(path: Path) -> Path:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.job import FILES
-from slidejoin.cli.paths import files_below, local_path
+from slidejoin.cli.paths import STANDARD, files_below, local_path
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def columns_of_source(source: Source, session: Session) -> list[str] | None:
     if source.kafka is not None:
         names = _of_kafka(source, source.kafka)
         return names if names is None or source.columns is None else _chosen(source.columns, names)
-    if source.path is None or source.format not in FILES:
+    if source.path is None or source.path == STANDARD or source.format not in FILES:
         return None
     where = None if GLOB.search(source.path) else local_path(source.path, session)
     if where is not None and not where.exists():

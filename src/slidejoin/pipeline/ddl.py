@@ -24,7 +24,7 @@ PRECISION, SCALE = 10, 0
 """Of Spark's ``DECIMAL`` without them."""
 
 
-def schema_of_ddl(text: str, where: str) -> pa.Schema:
+def schema_of_ddl(text: str, where: str, *, strict: bool = False) -> pa.Schema:
     """Return the schema that a text in Spark's SQL means.
 
     Parameters
@@ -32,6 +32,8 @@ def schema_of_ddl(text: str, where: str) -> pa.Schema:
     text : str
     where : str
         The key of the job file that has it.
+    strict : bool
+        Whether NOT NULL counts; Spark reads columns of files that may be NULL all the same.
 
     Raises
     ------
@@ -59,7 +61,8 @@ def schema_of_ddl(text: str, where: str) -> pa.Schema:
     for column in columns:
         if not isinstance(column, exp.ColumnDef) or column.args.get("kind") is None:
             raise _unreadable(where, text)
-        fields.append(pa.field(column.name, _type(column.args["kind"], column.name, where)))
+        given = any(isinstance(one.kind, exp.NotNullColumnConstraint) for one in column.constraints) and strict
+        fields.append(pa.field(column.name, _type(column.args["kind"], column.name, where), nullable=not given))
     if not fields:
         raise _unreadable(where, text)
     return pa.schema(fields)

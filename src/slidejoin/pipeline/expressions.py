@@ -104,10 +104,11 @@ class Query:
         with self._connection.cursor() as cursor:
             cursor.register(ROWS, rows)
             try:
-                return cursor.sql(self._sql).to_arrow_table()
+                made: pa.Table = cursor.sql(self._sql).to_arrow_table()
             except self._errors as error:
                 msg = f"sources.{self._source}: {_first_line(error)}"
                 raise SlideJoinError(msg) from error
+        return made
 
     # -- translation ---------------------------------------------------------------------------------------------------
 

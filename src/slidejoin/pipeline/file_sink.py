@@ -113,6 +113,10 @@ class FileSink:
         self._parts: dict[str, SinkFile] = {}
         self._number = 0
 
+    def committed(self) -> int:
+        """Return -1: the checkpoint knows."""
+        return -1
+
     def recover(self, last: int, ready: dict[str, Any]) -> None:
         """Rename files of the last committed micro-batch, and remove those of micro-batches that run again."""
         if last < 0 and any(_results(self._folder)):
@@ -250,7 +254,7 @@ def _maker(kind: str, options: Mapping[str, str]) -> Callable[[BufferedWriter, p
     if kind == "parquet":
         from pyarrow import parquet  # noqa: PLC0415 - one of four formats
 
-        codec = options.get("compression", "snappy")
+        codec: Any = options.get("compression", "snappy")
         return lambda file, schema: parquet.ParquetWriter(
             file, schema, compression="none" if codec == "uncompressed" else codec
         )

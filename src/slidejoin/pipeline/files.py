@@ -85,7 +85,7 @@ class FileSource:
     """
 
     def __init__(self, name: str, files: Files, shape: Shape, limits: Limits) -> None:
-        self.name, self.schema = name, shape.schema
+        self.name, self.schema, self.ended = name, shape.schema, True
         self._files, self._shape, self._limits = files, shape, limits
         self._seen: dict[str, int | None] = {}
         """How far each file has been planned: the next group, or None for all."""

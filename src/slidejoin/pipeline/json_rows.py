@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["json_lines", "time_texts"]
+__all__ = ["json_lines", "json_objects", "time_texts"]
 
 
-def time_texts(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Return timestamps as texts in ISO 8601: to the millisecond, or finer where some are.
+def time_texts(column: pa.ChunkedArray[Any], *, exact: bool = False) -> pa.ChunkedArray[Any]:
+    """Return timestamps as texts in ISO 8601: to the millisecond, or finer where some are or if they are `exact`.
 
     Examples
     --------
@@ -29,10 +29,10 @@ def time_texts(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
     kind = column.type
     per_ms = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
     ticks = column.cast(pa.int64())
-    whole = per_ms <= 1 or bool(
-        pc.all(pc.equal(pc.multiply(pc.divide(ticks, per_ms), per_ms), ticks), min_count=0).as_py()
+    whole = not exact and (
+        per_ms <= 1 or bool(pc.all(pc.equal(pc.multiply(pc.divide(ticks, per_ms), per_ms), ticks), min_count=0).as_py())
     )
-    shown = column.cast(pa.timestamp("ms" if whole else kind.unit, kind.tz))
+    shown: Any = column.cast(pa.timestamp("ms" if whole else kind.unit, kind.tz))
     return cast("pa.ChunkedArray[Any]", pc.strftime(shown, "%Y-%m-%dT%H:%M:%S" + ("Z" if kind.tz else "")))
 
 
@@ -45,7 +45,7 @@ def json_lines(table: pa.Table) -> str:
     {"a":1,"b":"eA==","c":0.5}
     {"c":"NaN"}
     """
-    names = [json.dumps(name, ensure_ascii=False) + ":" for name in table.column_names]
+    names = _names(table)
     columns = [_texts(column) for column in table.columns]
     return "".join(
         "{" + ",".join(name + text for name, text in zip(names, row, strict=True) if text is not None) + "}\n"
@@ -53,14 +53,35 @@ def json_lines(table: pa.Table) -> str:
     )
 
 
-def _texts(column: pa.ChunkedArray[Any]) -> list[str | None]:
+def json_objects(table: pa.Table) -> list[str]:
+    """Return each row as an object, with its NULLs, and times to their last digit.
+
+    Examples
+    --------
+    >>> json_objects(pa.table({"a": [1, None], "b": ["x", None]}))
+    ['{"a":1,"b":"x"}', '{"a":null,"b":null}']
+    """
+    columns = [_texts(column, exact=True) for column in table.columns]
+    filled = [
+        [name + ("null" if text is None else text) for text in column]
+        for name, column in zip(_names(table), columns, strict=True)
+    ]
+    return ["{" + ",".join(row) + "}" for row in zip(*filled, strict=True)]
+
+
+def _names(table: pa.Table) -> list[str]:
+    return [json.dumps(name, ensure_ascii=False) + ":" for name in table.column_names]
+
+
+def _texts(column: pa.ChunkedArray[Any], *, exact: bool = False) -> list[str | None]:
     """Return the values of a column as JSON, None for NULL."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        quoted = pc.binary_join_element_wise('"', time_texts(column), '"', "")
+        joined: Any = pc.binary_join_element_wise
+        quoted = joined('"', time_texts(column, exact=exact), '"', "")
         return cast("list[str | None]", quoted.to_pylist())
     if pa.types.is_integer(kind):
-        return cast("list[str | None]", column.cast(pa.string()).to_pylist())
+        return column.cast(pa.string()).to_pylist()
     written = _writer(kind)
     return [None if value is None else written(value) for value in column.to_pylist()]
 

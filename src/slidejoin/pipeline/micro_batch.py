@@ -97,7 +97,7 @@ class MicroBatchJoin:
         self._times = [(side, name) for side in SIDES for name in window.event_times(side)] if self._timed else []
         if self._timed:
             _check_times(self._times, schemas, self._names)
-        self._needed = tuple(self._needed_of(side, schema) for side, schema in zip(SIDES, schemas, strict=True))
+        self._needed = self._needed_of("left", schemas[0]), self._needed_of("right", schemas[1])
         self._schemas = schemas
         self._join: StreamJoin | None = None
         self._self = spec.self_join
@@ -186,7 +186,8 @@ class MicroBatchJoin:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the result."""
-        return self._result(empty_of(self.join.schema)).schema  # type: ignore[union-attr]
+        schema = self.join.schema
+        return self._result(empty_of(pa.schema([]) if schema is None else schema)).schema
 
     def counts(self) -> LostCounts:
         """Return how many rows were late or had no time so far."""
@@ -303,22 +304,25 @@ class MicroBatchJoin:
                 latest = pc.if_else(lone.is_null(), self._over(side, ticks[side], kind), latest)  # type: ignore[index,arg-type]
         return latest.cast(kind)  # type: ignore[no-any-return]
 
-    def _over(self, side: Side, ticks: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[Any]:
+    def _over(self, side: Side, ticks: pa.ChunkedArray[Any], kind: Any) -> pa.ChunkedArray[Any]:  # noqa: ANN401 - the stubs have no unit
         """Return when rows of a side expire."""
         window: Any = self._spec.window
         length = window.left if side == "left" else window.right
         amount = length.ticks(6 if kind.unit == "us" else 9) if isinstance(length, Span) else length
-        values = values_in(pc.fill_null(ticks, 0), np.int64)
+        filled: Any = pc.fill_null(ticks, pa.scalar(0, pa.int64()))
+        values = values_in(filled, np.int64)
         return pa.chunked_array([pa.array(saturating_add(values, amount), mask=np.asarray(ticks.is_null()))])
 
     def _type(self, side: Side, name: str) -> pa.DataType:
-        return self._schemas[SIDES.index(side)].field(name).type
+        kind: pa.DataType = self._schemas[SIDES.index(side)].field(name).type
+        return kind
 
     def _late(self) -> Iterator[pa.Table]:
         """Yield late rows as rows of the result, where they are some."""
         if self._spec.late != "emit":
             return
         late = self.join.late_rows()
+        nulls: Any = pa.nulls
         schema = self.schema
         kind = schema.field(MATCH_TIME).type
         for side in SIDES:
@@ -326,7 +330,7 @@ class MicroBatchJoin:
             if not rows.num_rows:
                 continue
             columns = [
-                rows.column(name) if own == side else pa.nulls(rows.num_rows, self._type(own, name))
+                rows.column(name) if own == side else nulls(rows.num_rows, self._type(own, name))
                 for own, name in self._own
             ]
             columns += [rows.column(dict(self._times)[side]).cast(kind), pa.array([side] * rows.num_rows)]
@@ -368,9 +372,10 @@ def _check_times(times: Sequence[tuple[Side, str]], schemas: tuple[pa.Schema, pa
         raise PredicateError(msg)
 
 
-def _finest(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    unit = "ns" if any(kind.unit == "ns" for kind in kinds) else "us"
-    return pa.timestamp(unit, kinds[0].tz)
+def _finest(kinds: Sequence[Any]) -> pa.DataType:
+    unit: Any = "ns" if any(kind.unit == "ns" for kind in kinds) else "us"
+    finest: pa.DataType = pa.timestamp(unit, kinds[0].tz)
+    return finest
 
 
 def _by_values(table: pa.Table, ticks: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:

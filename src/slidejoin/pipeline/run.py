@@ -202,10 +202,11 @@ class JobPipeline:
             if source.name in snapshot.sources:
                 source.load(snapshot.sources[source.name])
         self._first, self._saved = snapshot.number + 1, snapshot.number
-        self._committed = checkpoint.committed
+        self._committed = max(checkpoint.committed, self._sink.committed())
         for _, plan in checkpoint.planned_from(self._first):
             self._note(plan)
-        self._sink.recover(self._committed, checkpoint.ready(self._committed) if self._committed >= 0 else {})
+        last = checkpoint.committed
+        self._sink.recover(last, checkpoint.ready(last) if last >= 0 else {})
         self._due = monotonic() + self._timing.snapshot
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ class JobPipeline:
                 self._note(plan)
                 yield number, plan
                 number += 1
-            elif interval is None:
+            elif interval is None and all(source.ended for source in self._sources):
                 return
             if interval is not None:
                 while not self._stopping() and (left := begun + interval - monotonic()) > 0:
@@ -406,8 +407,12 @@ def run_tables(
     rows: list[list[Rows]] = []
     for source in sources:
         its = []
-        while (plan := source.plan()) is not None and not stop.is_set():
-            its.append(source.read(plan))
+        while not stop.is_set():
+            plan = source.plan()
+            if plan is not None:
+                its.append(source.read(plan))
+            elif source.ended:
+                break
         rows.append(its or [source.read(None)])
     tables = [_together(its) for its in rows]
     totals = PipelineTotals(batches=1, rows_in=sum(one.read for its in rows for one in its))

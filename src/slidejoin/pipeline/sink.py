@@ -18,7 +18,7 @@ from slidejoin.pipeline.json_rows import json_lines
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ConsoleSink", "NoSink", "ResultSink", "StdoutSink"]
+__all__ = ["ConsoleSink", "NoSink", "ResultSink"]
 
 SHOWN_ROWS = 20
 
@@ -52,7 +52,11 @@ class ResultSink(Protocol):
 
 
 class NoSink:
-    """LostCounts as a sink and keeps nothing: for measurements."""
+    """Counts as a sink and keeps nothing: for measurements."""
+
+    def committed(self) -> int:
+        """Return -1."""
+        return -1
 
     def recover(self, last: int, ready: dict[str, Any]) -> None:
         """Do nothing."""
@@ -111,34 +115,3 @@ class ConsoleSink(NoSink):
         if self._count > self._rows:
             out.write(f"only the first {self._rows} rows are shown\n")
         out.flush()
-
-
-class StdoutSink(NoSink):
-    """Writes each row as a line of JSON to standard output, once its micro-batch is done.
-
-    A micro-batch that is killed amid writing is written again.
-
-    Parameters
-    ----------
-    out : file, optional
-    """
-
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out
-        self._lines: list[str] = []
-
-    def begin(self, number: int) -> None:  # noqa: ARG002 - see ResultSink
-        """Begin a micro-batch."""
-        self._lines = []
-
-    def write(self, rows: pa.Table) -> None:
-        """Take rows."""
-        self._lines.append(json_lines(rows))
-
-    def ready(self) -> dict[str, Any]:
-        """Write the rows: if the process is killed from here on to the commit, they are written twice, never lost."""
-        out = self._out or sys.stdout
-        out.writelines(self._lines)
-        out.flush()
-        self._lines = []
-        return {}

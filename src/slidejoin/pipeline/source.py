@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 __all__ = ["MOST_ROWS", "Limits", "OnlySparkError", "RowSource", "Rows"]
@@ -53,10 +55,16 @@ class RowSource(Protocol):
     name : str
     schema : pyarrow.Schema
         Of the rows that `read` returns.
+    ended : bool
+        Whether nothing comes any more unless `look` sees it.
     """
 
     name: str
     schema: pa.Schema
+    ended: bool
+
+    def narrow(self, names: Sequence[str]) -> None:
+        """Return these columns alone from now on: the join needs no others."""
 
     def look(self) -> None:
         """Look for what is new; `plan` plans what the last look has seen."""

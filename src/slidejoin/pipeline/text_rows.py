@@ -26,7 +26,16 @@ from slidejoin.rows.arrow_buffers import empty_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["CSV_OPTIONS", "JSON_OPTIONS", "TextRows", "read_csv", "read_json"]
+__all__ = [
+    "CSV_OPTIONS",
+    "JSON_OPTIONS",
+    "MisfitError",
+    "TextRows",
+    "json_block",
+    "json_converters",
+    "read_csv",
+    "read_json",
+]
 
 CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "multiline", "nullvalue", "mode", "encoding")
 JSON_OPTIONS = ("mode", "encoding", "multiline")
@@ -81,6 +90,7 @@ def read_csv(data: pa.Buffer, schema: pa.Schema, options: Mapping[str, str], wha
     """
     from pyarrow import csv as arrow_csv  # noqa: PLC0415 - one of four formats
 
+    source: Any = pa.BufferReader(data)
     if data.size == 0:
         return TextRows(empty_of(schema))
     quote, escape = options.get("quote", '"'), options.get("escape", "\\")
@@ -88,7 +98,7 @@ def read_csv(data: pa.Buffer, schema: pa.Schema, options: Mapping[str, str], wha
     null = options.get("nullvalue", "")
     try:
         table = arrow_csv.read_csv(
-            pa.BufferReader(data),
+            source,
             arrow_csv.ReadOptions(column_names=schema.names, skip_rows=int(header), block_size=BLOCK_BYTES),
             arrow_csv.ParseOptions(
                 delimiter=_separator(options),
@@ -110,24 +120,41 @@ def read_csv(data: pa.Buffer, schema: pa.Schema, options: Mapping[str, str], wha
 
 def read_json(data: pa.Buffer, schema: pa.Schema, options: Mapping[str, str], what: str) -> TextRows:
     """Read the text of a file with one JSON object a line; see `read_csv`."""
-    from pyarrow import json as arrow_json  # noqa: PLC0415 - one of four formats
-
     if data.size == 0:
         return TextRows(empty_of(schema))
     if options.get("multiline", "false") == "true":
         return _json_by_rows([data.to_pybytes()], schema, options, what)
     try:
-        table = arrow_json.read_json(
-            pa.BufferReader(data),
-            arrow_json.ReadOptions(block_size=BLOCK_BYTES),
-            arrow_json.ParseOptions(
-                explicit_schema=pa.schema([field.with_type(_read_as(field.type)) for field in schema]),
-                unexpected_field_behavior="ignore",
-            ),
-        )
-        return TextRows(_with_times(table.select(schema.names), schema))
+        return TextRows(json_block(data, schema))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError):
         return _json_by_rows(data.to_pybytes().splitlines(), schema, options, what)
+
+
+def json_block(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Read objects of JSON, one after the other.
+
+    Raises
+    ------
+    pyarrow.ArrowException, MisfitError
+        If one of them does not fit the schema.
+    """
+    from pyarrow import json as arrow_json  # noqa: PLC0415 - one of four formats
+
+    source: Any = pa.BufferReader(data)
+    table = arrow_json.read_json(
+        source,
+        arrow_json.ReadOptions(block_size=BLOCK_BYTES),
+        arrow_json.ParseOptions(
+            explicit_schema=pa.schema([field.with_type(_read_as(field.type)) for field in schema]),
+            unexpected_field_behavior="ignore",
+        ),
+    )
+    return _with_times(table.select(schema.names), schema)
+
+
+def json_converters(schema: pa.Schema) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Return each column's name and the function from a value of JSON to one of it, which raises for what is none."""
+    return [(field.name, _of_json(field.type)) for field in schema]
 
 
 def _separator(options: Mapping[str, str]) -> str:
@@ -156,7 +183,11 @@ def times_of(texts: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[
         If one of them is no such time.
     """
     if texts.null_count == len(texts):
-        return pa.chunked_array([pa.nulls(len(texts), kind)])
+        return pa.chunked_array(
+            [
+                pa.nulls(len(texts), kind)  # type: ignore[call-overload]  # the stubs take no type in general
+            ]
+        )
     zoned = pc.match_substring_regex(texts, ISO_TIME + ZONE)
     plain = pc.match_substring_regex(texts, ISO_TIME + "$")
     if not pc.all(pc.or_(zoned, plain)).as_py():
@@ -167,9 +198,8 @@ def times_of(texts: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[
         elif not pc.any(zoned).as_py():
             moments = texts.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
         else:
-            moments = pc.if_else(zoned, texts, pc.binary_join_element_wise(texts, "Z", "")).cast(
-                pa.timestamp("us", "UTC")
-            )
+            joined: Any = pc.binary_join_element_wise
+            moments = pc.if_else(zoned, texts, joined(texts, "Z", "")).cast(pa.timestamp("us", "UTC"))
     except pa.ArrowInvalid as error:
         raise MisfitError from error
     return moments if kind == moments.type else moments.cast(pa.int64()).cast(kind)
@@ -212,7 +242,7 @@ def _csv_by_rows(data: pa.Buffer, schema: pa.Schema, options: Mapping[str, str],
 
 
 def _json_by_rows(lines: Iterable[bytes], schema: pa.Schema, options: Mapping[str, str], what: str) -> TextRows:
-    converters = [(field.name, _of_json(field.type)) for field in schema]
+    converters = json_converters(schema)
     nothing = [None] * len(schema)
 
     def converted() -> Iterable[tuple[list[Any], bool]]:
@@ -344,7 +374,7 @@ def _truth(cell: str) -> bool:
     return folded == "true" if folded in {"true", "false"} else bool(_misfit(cell))
 
 
-def _decimal(value: Decimal, kind: pa.DataType) -> Decimal:
+def _decimal(value: Decimal, kind: Any) -> Decimal:  # noqa: ANN401 - the stubs have no scale
     rounded = value.quantize(Decimal(1).scaleb(-kind.scale))
     return rounded if len(rounded.as_tuple().digits) <= kind.precision else _misfit(value)
 
@@ -369,5 +399,5 @@ def _time(text: str, kind: pa.DataType) -> datetime:
     return _in_kind(moment, kind)
 
 
-def _in_kind(moment: datetime, kind: pa.DataType) -> datetime:
+def _in_kind(moment: datetime, kind: Any) -> datetime:  # noqa: ANN401 - the stubs have no zone
     return moment if kind.tz else moment.replace(tzinfo=None)

@@ -1,0 +1,109 @@
+"""Topics of a job in this process: the keys of the job file as settings of Kafka's client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from slidejoin.pipeline.ddl import schema_of_ddl
+from slidejoin.pipeline.source import OnlySparkError
+from slidejoin.pipeline.topic_sink import TopicSink
+from slidejoin.pipeline.topics import METADATA, Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slidejoin.cli.job import Encoding, KafkaSink, Sink, Source
+
+__all__ = ["check_topic_sink", "topic_sink_of", "topics_of"]
+
+PREFIX = "kafka."
+
+SAME = (
+    *("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "isolation.level", "client.id"),
+    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "fetch.max.bytes"),
+    *("ssl.endpoint.identification.algorithm", "compression.type", "linger.ms", "batch.size", "group.id"),
+)
+"""Settings that Kafka's client of this process has under the same name."""
+
+SINGLE = {"text": pa.string(), "binary": pa.binary()}
+
+
+def topics_of(source: Source) -> Topics:
+    """Return the topics of a source.
+
+    Raises
+    ------
+    OnlySparkError
+        For keys that only Spark understands.
+    """
+    where, kafka = f"sources.{source.name}", source.kafka
+    if kafka is None:
+        raise _only_spark(f"{where}.format", f"{source.format} is read")
+    if kafka.pattern is not None:
+        raise _only_spark(f"{where}.pattern", "topics by a pattern are read")
+    if any(one not in METADATA for one in kafka.metadata):
+        raise _only_spark(f"{where}.metadata", "headers are read")
+    if source.bad_rows is not None and source.bad_rows.action == "write":
+        raise _only_spark(f"{where}.bad_rows", "a sink of records that cannot be read is written")
+    if kafka.value.format not in {"json", *SINGLE} or kafka.value.options:
+        raise _only_spark(f"{where}.value", f"{kafka.value.format}{_with_options(kafka.value)} is read")
+    if kafka.key is not None and kafka.key.format not in SINGLE:
+        raise _only_spark(f"{where}.key", f"a key of {kafka.key.format} is read")
+    value = kafka.value
+    return Topics(
+        settings=_settings(kafka.brokers, source.options, where),
+        topics=kafka.topics,
+        starting=kafka.starting,
+        fields=None if value.format in SINGLE else schema_of_ddl(value.schema or "", f"{where}.schema", strict=True),
+        value=_column(value, "value") if value.format in SINGLE else None,
+        key=None if kafka.key is None else _column(kafka.key, "key"),
+        metadata=kafka.metadata,
+        drop_bad=source.bad_rows is not None and source.bad_rows.action == "drop",
+        records=kafka.max_offsets_per_trigger,
+    )
+
+
+def _with_options(encoding: Encoding) -> str:
+    return " with options" if encoding.options else ""
+
+
+def _column(encoding: Encoding, default: str) -> tuple[str, pa.DataType]:
+    return encoding.column or default, SINGLE[encoding.format]
+
+
+def check_topic_sink(sink: Sink) -> KafkaSink:
+    """Return what says which topic is written, if this process can write it.
+
+    Raises
+    ------
+    OnlySparkError
+        If it cannot.
+    """
+    kafka = sink.kafka
+    if kafka is None or kafka.value.format not in {"json", *SINGLE} or kafka.value.options:
+        raise _only_spark("sink.value", "that is written")
+    _settings(kafka.brokers, sink.options, "sink")
+    return kafka
+
+
+def topic_sink_of(sink: Sink, identity: str) -> TopicSink:
+    """Return the sink of a topic; `identity` is of the checkpoint."""
+    kafka = check_topic_sink(sink)
+    value = kafka.value.column or "value" if kafka.value.format in SINGLE else None
+    return TopicSink(_settings(kafka.brokers, sink.options, "sink"), kafka.topic, value, kafka.key, identity)
+
+
+def _settings(brokers: str, options: Mapping[str, str], where: str) -> dict[str, str]:
+    settings = {"bootstrap.servers": brokers}
+    for name, value in options.items():
+        own = name.removeprefix(PREFIX)
+        if own == name or own not in SAME:
+            raise _only_spark(f"{where}.options", f"{name} is understood")
+        settings[own] = value
+    return settings
+
+
+def _only_spark(key: str, what: str) -> OnlySparkError:
+    return OnlySparkError(f"{key}: {what} by Spark alone.")
