@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TopicSink"]
 
 LONGEST_MS = 900_000
-"""Of a transaction; brokers allow no more unless they are told otherwise."""
+"""Of a transaction; the most that brokers allow, unless their settings say more."""
 
 POLLED_ROWS = 10_000
 
