@@ -167,6 +167,33 @@ def test_a_job_cannot_be_changed():
         read().join.how = "left"  # type: ignore[misc]
 
 
+def test_triggers_and_restarts():
+    once = read(replaced('trigger = "10 seconds"', 'trigger = "once"\nstop_after = "1 hour"')).sink
+    assert (once.once, once.interval, str(once.stop_after)) == (True, None, "1 hour")
+    assert read(replaced('trigger = "10 seconds"', 'every = "10 seconds"')) == read()
+    session = read(
+        replaced(
+            'master = "local[4]"',
+            'packages = "auto"\njars = "jars"\nretries = 3\nbackoff = "2 seconds"',
+        )
+    ).session
+    assert (session.auto_packages, session.packages, session.jars) == (True, (), ("/data/jars",))
+    assert (session.retries, str(session.backoff)) == (3, "2 seconds")
+    listed = read(replaced('master = "local[4]"', 'packages = ["a:b:1"]\njars = ["x", "/y.jar"]')).session
+    assert (listed.packages, listed.jars) == (("a:b:1",), ("/data/x", "/y.jar"))
+    with pytest.raises(
+        ConfigError, match=r"spark.retries: a query is started again on its checkpoint, and there is none"
+    ):
+        read(
+            """
+            sources.a = { format = "rate" }
+            join = { self_join = "a", on = "l.x < r.x", window = { length = "1 s", on = "timestamp" } }
+            sink = { format = "console" }
+            spark = { retries = 3 }
+            """
+        )
+
+
 READ = (
     "one of parquet, csv, json, orc, avro, text, xml, arrow, kafka, delta, iceberg, rate, rate-micro-batch, socket, "
     "jdbc"
@@ -448,9 +475,25 @@ WRONG = [
         'trigger = "10 seconds"',
         'trigger = "availablenow"',
         (
-            'sink.trigger: got \'availablenow\', expected "available_now" or a length of time such as "10 minutes". '
-            "Did you mean 'available_now'?"
+            'sink.trigger: got \'availablenow\', expected "available_now", "once" or a length of time such as '
+            '"10 minutes"'
+            ". Did you mean 'available_now'?"
         ),
+    ),
+    (
+        'trigger = "10 seconds"',
+        'trigger = "continuous"',
+        "sink.trigger: Spark's continuous processing has no joins, nor anything else that keeps state; use a short",
+    ),
+    (
+        'trigger = "10 seconds"',
+        'trigger = "once"\nevery = "1 second"',
+        "sink.every: sink.trigger is there too; give one of them.",
+    ),
+    (
+        'master = "local[4]"',
+        'packages = ["kafka"]',
+        "spark.packages: got 'kafka', expected GROUP:ARTEFACT:VERSION.",
     ),
     (
         'format = "parquet"\npath = "out"',
@@ -470,7 +513,7 @@ WRONG = [
     (
         'format = "parquet"\npath = "out"',
         'format = "kafka"\npath = "out"',
-        "sink.path: unknown key; the keys here are format, options, checkpoint, trigger, brokers, topic, key, value.",
+        "sink.path: unknown key; the keys here are format, options, checkpoint, trigger, every, stop_after, brokers,",
     ),
     (
         'conf = { "spark.driver.memory" = "4g" }',

@@ -9,7 +9,7 @@ from slidejoin import Aggregate, Nearest
 from slidejoin.cli import pipeline
 from slidejoin.cli.job import Job, Session
 from slidejoin.cli.jobfile import read_job_text
-from slidejoin.cli.pipeline import brief, planned_batches
+from slidejoin.cli.pipeline import brief, planned_batches, transient
 from slidejoin.cli.session import cores_of, defaults, spark_session
 from slidejoin.errors import SlideJoinError
 
@@ -187,3 +187,20 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "slidejoin.spark.job.checks", None)
     with pytest.raises(SlideJoinError, match=r'pip install "slidejoin\[spark\]"'), spark_session(Session(), "t"):
         pytest.fail("Spark has started without pyspark")
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        ("org.apache.kafka.common.errors.TimeoutException: no answer", True),
+        ("Caused by: java.net.ConnectException: refused", True),
+        ("ExecutorLostFailure (executor 1 exited)", True),
+        ("[USER_RAISED_EXCEPTION] the record cannot be read", False),
+        ("slidejoin.errors.StateError: foreign state", False),
+        ("org.apache.kafka.common.errors.SaslAuthenticationException: wrong password", False),
+    ],
+)
+def test_what_may_pass_is_told_from_what_does_not(text: str, again: bool):
+    error = RuntimeError("[STREAM_FAILED] Query ended")
+    error.__cause__ = ValueError(text)
+    assert transient(error) is again

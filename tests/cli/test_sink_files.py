@@ -74,7 +74,7 @@ def test_files_that_no_log_lists_are_moved_aside(tmp_path: Path):
     assert move_unlisted(sink) == 0
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+@pytest.mark.parametrize("form", ["parquet", "csv", "json", "orc", "avro"])
 def test_files_of_others_are_left_alone(form: str, tmp_path: Path):
     out, sink = tmp_path / "out", sink_of(tmp_path)
     sink = Sink(form, sink.path, sink.checkpoint)
@@ -91,6 +91,7 @@ def test_files_of_others_are_left_alone(form: str, tmp_path: Path):
     ):
         write(out / other)
     endings = {"parquet": "-c000.snappy.parquet", "csv": "-c000.csv.gz", "json": "-c000.json"}
+    endings |= {"orc": "-c000.zstd.orc", "avro": "-c000.avro"}
     for ending in endings.values():
         write(out / "folder" / name(ending))
     for other_form, ending in endings.items():

@@ -5,14 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from threading import Event, Timer
+from typing import Any
 
 import pytest
 
 from slidejoin.cli import running
 from slidejoin.cli.java import GONE, JavaProcess
 from slidejoin.cli.reporting import PlainReporter
-from slidejoin.cli.stopping import Stopped, interruptible, stop_signals
+from slidejoin.cli.running import BatchEnd
+from slidejoin.cli.stopping import AGAIN, Stopped, StopRequest, interruptible, stop_later, stop_signals
+from slidejoin.spec.window import Span
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -138,3 +142,48 @@ def test_a_thread_amid_a_call_does_not_log_that_java_has_ended(caplog: pytest.Lo
     finally:
         logging.getLogger().filters.clear()
     assert caplog.messages == ["another message"]
+
+
+class Query:
+    """A query amid a micro-batch."""
+
+    def __init__(self) -> None:
+        self.status = {"isTriggerActive": True}
+        self.lastProgress: dict[str, int] | None = None
+
+
+def test_a_query_stops_at_the_end_of_its_micro_batch():
+    query: Any = Query()
+    stop = StopRequest()
+    stop.by_signal(signal.SIGTERM)
+    stop.by_signal(signal.SIGTERM)  # to the process, and to its group
+    first = BatchEnd(query, stop)
+    assert not first.reached()
+    query.lastProgress = {"batchId": 0}
+    assert first.reached()
+    second = BatchEnd(query, stop)
+    assert not second.reached()
+    query.status = {"isTriggerActive": False}
+    assert second.reached()
+
+
+def test_a_second_signal_and_one_of_a_terminal_do_not_wait(monkeypatch: pytest.MonkeyPatch):
+    query: Any = Query()
+    stop = StopRequest()
+    stop.by_signal(signal.SIGTERM)
+    end = BatchEnd(query, stop)
+    assert not end.reached()
+    monkeypatch.setattr("slidejoin.cli.stopping.monotonic", lambda: time.monotonic() + AGAIN)
+    stop.by_signal(signal.SIGTERM)
+    assert end.reached()
+    interrupted = StopRequest()
+    interrupted.by_signal(signal.SIGINT)
+    assert BatchEnd(query, interrupted).reached()
+
+
+def test_a_stop_may_be_requested_beforehand():
+    stop = StopRequest()
+    stop_later(stop, None)
+    stop_later(stop, Span(1_000_000))
+    assert stop.wait(30)
+    assert not stop.at_once.is_set()

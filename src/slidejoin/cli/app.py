@@ -21,6 +21,7 @@ from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.paths import STANDARD
 from slidejoin.cli.reporting import Debug, Json, PlainReporter, document, errors_reported, reporter
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
+from slidejoin.cli.stopping import stop_later
 from slidejoin.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -355,6 +356,7 @@ def run(
         from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - job files are checked without loading PyArrow
 
         stop, chosen = context.ensure_object(Event), chosen_engine(job, wanted)
+        stop_later(stop, job.sink.stop_after)
         if chosen.prepared is not None:
             from slidejoin.cli.embedded import run_embedded  # noqa: PLC0415 - the same
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.cli.kafka_keys import topics_in_words
 from slidejoin.cli.kafka_records import topic_options, unread, unread_records
-from slidejoin.cli.pipeline import brief
+from slidejoin.cli.pipeline import brief, triggered
 from slidejoin.errors import ConfigError, SlideJoinError
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ def _writer(spark: SparkSession, job: Job, source: Source, sink: Sink) -> DataSt
     checkpoint = checkpoint_of(job, source.name)
     if checkpoint is not None:
         writer = writer.option("checkpointLocation", checkpoint)
-    if job.sink.interval is None:
-        return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=f"{job.sink.interval.nanoseconds // 1_000_000} milliseconds")
+    return triggered(writer, job.sink)
 
 
 def _failure(source: Source, error: BaseException) -> SlideJoinError:

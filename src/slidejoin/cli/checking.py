@@ -128,6 +128,8 @@ def _place(source: Source) -> str:
 def shown_sink(sink: Sink) -> str:
     """Return a sink in words."""
     trigger = "once, over all that is there" if sink.interval is None else f"every {sink.interval}"
+    trigger += ", in one micro-batch" if sink.once else ""
+    trigger += "" if sink.stop_after is None else f"; stops after {sink.stop_after}"
     where = f", {sink.path}" if sink.path else ""
     if sink.kafka is not None:
         where = f", {topics_in_words(sink.kafka)}"

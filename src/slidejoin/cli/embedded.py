@@ -137,6 +137,9 @@ def _check_sink(job: Job) -> None:
     if sink.format not in known:
         msg = f"sink.format: {sink.format!r} is written by Spark alone."
         raise OnlySparkError(msg)
+    if sink.once:
+        msg = 'sink.trigger: "once", all rows in one micro-batch, is for Spark alone.'
+        raise OnlySparkError(msg)
     for key, path in (("path", sink.path), ("checkpoint", sink.checkpoint)):
         if path is not None and local_path(path, job.session) is None:
             msg = f"sink.{key}: {path} is reached by Spark alone."

@@ -35,6 +35,8 @@ BadRowsAction: TypeAlias = Literal["fail", "drop", "write"]
 FILES = ("parquet", "csv", "json", "orc", "avro", "text", "xml", "arrow")
 """Formats of files, which have a path."""
 
+TEN_SECONDS = Span(10_000_000_000)
+
 __all__ = [
     "BYTES",
     "ENGINES",
@@ -190,7 +192,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where results go. `interval` is None for ``trigger = "available_now"``."""
+    """Where results go.
+
+    `interval` is None for ``trigger = "available_now"``, and for ``"once"``, which reads all in one micro-batch.
+    """
 
     format: str
     path: str | None = None
@@ -199,6 +204,8 @@ class Sink:
     options: Mapping[str, str] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     kafka: KafkaSink | None = None
+    once: bool = False
+    stop_after: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +220,10 @@ class Session:
         Folders of jars, or jars.
     formats : tuple of str
         Of the job's sources and sinks.
+    retries : int
+        How often a query that has failed is started again, one time after the other, if that may help.
+    backoff : Span
+        The pause before the first of these times; it doubles each time.
     """
 
     master: str = "local[*]"
@@ -221,9 +232,8 @@ class Session:
     auto_packages: bool = False
     jars: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
-
-
-TEN_SECONDS = Span(10_000_000_000)
+    retries: int = 0
+    backoff: Span = TEN_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

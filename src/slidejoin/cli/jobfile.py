@@ -64,8 +64,9 @@ TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
 COUNT_KEYS = ("rows", "slide", "order_by")
 WINDOW_KEYS = ("kind", "left", "right", *TIME_KEYS, *COUNT_KEYS)
 TARGET_KEYS = ("format", "path", "partition_by", "options")
-SINK_KEYS = (*TARGET_KEYS, "checkpoint", "trigger")
-SPARK_KEYS = ("master", "conf", "packages", "jars")
+TRIGGER_KEYS = ("trigger", "every", "stop_after")
+SINK_KEYS = (*TARGET_KEYS, "checkpoint", *TRIGGER_KEYS)
+SPARK_KEYS = ("master", "conf", "packages", "jars", "retries", "backoff")
 
 A_LENGTH = 'a length of time such as "10 minutes"'
 A_SCHEMA = 'a schema in SQL such as "id BIGINT, ts TIMESTAMP"'
@@ -120,10 +121,13 @@ def read_job_text(text: str, base: Path) -> Job:
     sources = _sources(file, values.get("sources"), base)
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
     _check_use(sources, join)
-    once = any(source.path == STANDARD for source in sources.values())
-    sink = _sink(file, base, stream=sources[join.left].stream, once=once)
+    read_once = any(source.path == STANDARD for source in sources.values())
+    sink = _sink(file, base, stream=sources[join.left].stream, read_once=read_once)
     engine = file.choice("engine", ENGINES, "auto")
     session = _session(file, base, _formats(sources.values(), sink))
+    if session.retries and sink.checkpoint is None:
+        msg = "spark.retries: a query is started again on its checkpoint, and there is none; add sink.checkpoint."
+        raise ConfigError(msg)
     return Job(sources, join, sink, session, engine, "spark" in file, _embedded(file))
 
 
@@ -370,28 +374,47 @@ def _target(
     )
 
 
-def _sink(file: TomlTable, base: Path, *, stream: bool, once: bool) -> Sink:
-    """Return the sink; `once`: a source is standard input, of which no run can continue."""
+def _sink(file: TomlTable, base: Path, *, stream: bool, read_once: bool) -> Sink:
+    """Return the sink; `read_once`: a source is standard input, of which no run can continue."""
     table, sink = _target(file, "sink", SINK_KEYS, base)
-    if once and "checkpoint" in table:
+    if read_once and "checkpoint" in table:
         msg = f"{table.at('checkpoint')}: standard input cannot be read again, so there is none; remove the key."
         raise ConfigError(msg)
-    if not stream and ("checkpoint" in table or "trigger" in table):
-        key = "checkpoint" if "checkpoint" in table else "trigger"
-        msg = f"{table.at(key)}: only a stream has one, and the sources have stream = false; remove the key."
-        raise ConfigError(msg)
-    checkpoint = interval = None
-    lasting = sink.format not in PATHLESS and sink.path != STANDARD and not once
+    for key in ("checkpoint", *TRIGGER_KEYS):
+        if key in table and not stream:
+            msg = f"{table.at(key)}: only a stream has one, and the sources have stream = false; remove the key."
+            raise ConfigError(msg)
+    checkpoint = None
+    lasting = sink.format not in PATHLESS and sink.path != STANDARD and not read_once
     if (stream and lasting) or "checkpoint" in table:
         checkpoint = located(table.text("checkpoint", A_CHECKPOINT), base)
-    trigger = table.optional_text("trigger", f'"available_now" or {A_LENGTH}') or "available_now"
-    if trigger != "available_now":
-        try:
-            interval = _length(table, "trigger")
-        except ConfigError as error:
-            hint = nearest(trigger, ["available_now"])
-            raise table.wrong("trigger", f'"available_now" or {A_LENGTH}', hint) from error
-    return replace(sink, checkpoint=checkpoint, interval=interval)
+    interval, once = _trigger(table)
+    stop_after = _length(table, "stop_after") if "stop_after" in table else None
+    return replace(sink, checkpoint=checkpoint, interval=interval, once=once, stop_after=stop_after)
+
+
+def _trigger(table: TomlTable) -> tuple[Span | None, bool]:
+    """Return the interval of a trigger, if it has one, and whether all is one micro-batch."""
+    if "every" in table:
+        if "trigger" in table:
+            msg = f"{table.at('every')}: {table.at('trigger')} is there too; give one of them."
+            raise ConfigError(msg)
+        return _length(table, "every"), False
+    names = ("available_now", "once")
+    expected = f'"available_now", "once" or {A_LENGTH}'
+    trigger = table.optional_text("trigger", expected) or "available_now"
+    if trigger == "continuous":
+        msg = (
+            f"{table.at('trigger')}: Spark's continuous processing has no joins, nor anything else that keeps state; "
+            'use a short interval such as every = "500 ms".'
+        )
+        raise ConfigError(msg)
+    if trigger in names:
+        return None, trigger == "once"
+    try:
+        return _length(table, "trigger"), False
+    except ConfigError as error:
+        raise table.wrong("trigger", expected, nearest(trigger, names)) from error
 
 
 def _session(file: TomlTable, base: Path, formats: tuple[str, ...]) -> Session:
@@ -419,6 +442,8 @@ def _session(file: TomlTable, base: Path, formats: tuple[str, ...]) -> Session:
         auto_packages=auto,
         jars=tuple(located(jar, base) for jar in jars or ()),
         formats=formats,
+        retries=table.count("retries") or 0,
+        backoff=_length(table, "backoff") if "backoff" in table else Session().backoff,
     )
 
 

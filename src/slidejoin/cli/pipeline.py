@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-    from slidejoin.cli.job import Job, Session, Source
+    from slidejoin.cli.job import Job, Session, Sink, Source
 
     Observe = Callable[[DataFrame, str, Column], DataFrame]
 
@@ -33,6 +33,8 @@ __all__ = [
     "observed",
     "planned_batches",
     "result_of",
+    "transient",
+    "triggered",
     "with_bad_rows",
     "writer_of",
 ]
@@ -67,6 +69,25 @@ def brief(error: BaseException) -> str:
         text = str(of_java[-1])
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).strip()
+
+
+TRANSIENT = re.compile(
+    r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|NotCoordinator|Coordinator\w+|Leader\w+|"
+    r"BrokerNotAvailable|NotEnoughReplicas\w*|Retriable|Throttling\w*)Exception"
+    r"|java\.net\.(?:Connect|SocketTimeout|Socket|NoRouteToHost|UnknownHost)Exception"
+    r"|ExecutorLostFailure|FetchFailed|Python worker exited unexpectedly"
+)
+"""Failures of what a query depends on, by their names in Java: the same query may run a little later."""
+
+
+def transient(error: BaseException) -> bool:
+    """Tell whether a query that has failed may run if it is started again."""
+    texts = []
+    cause: BaseException | None = error
+    while cause is not None:
+        texts += [str(cause), str(getattr(cause, "_stackTrace", ""))]
+        cause = getattr(cause, "_cause", None) or cause.__cause__
+    return TRANSIENT.search("\n".join(texts)) is not None
 
 
 def observed(frame: DataFrame, name: str, column: Column) -> DataFrame:
@@ -243,15 +264,20 @@ def writer_of(job: Job, result: DataFrame) -> DataStreamWriter:
         writer = writer.partitionBy(*sink.partition_by)
     if sink.checkpoint is not None:
         writer = writer.option("checkpointLocation", sink.checkpoint)
-    if sink.interval is None:
-        return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=f"{sink.interval.nanoseconds // 1_000_000} milliseconds")
+    return triggered(writer, sink)
+
+
+def triggered(writer: DataStreamWriter, sink: Sink) -> DataStreamWriter:
+    """Return a writer with the trigger of a sink."""
+    if sink.interval is not None:
+        return writer.trigger(processingTime=f"{sink.interval.nanoseconds // 1_000_000} milliseconds")
+    return writer.trigger(once=True) if sink.once else writer.trigger(availableNow=True)
 
 
 def planned_batches(job: Job) -> int | None:
     """Return how many micro-batches a fresh job over local folders will have; None where that cannot be known."""
     sink = job.sink
-    if not job.stream or sink.interval is not None:
+    if not job.stream or sink.interval is not None or sink.once:
         return None
     if sink.checkpoint is not None:
         checkpoint = local_path(sink.checkpoint, job.session)

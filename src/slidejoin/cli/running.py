@@ -19,12 +19,21 @@ from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_records import records_of, topic_options
 from slidejoin.cli.lost_rows import LostRowsAdvice
 from slidejoin.cli.paths import local_path
-from slidejoin.cli.pipeline import BAD_ROWS, brief, explained, load_all, planned_batches, result_of, writer_of
+from slidejoin.cli.pipeline import (
+    BAD_ROWS,
+    brief,
+    explained,
+    load_all,
+    planned_batches,
+    result_of,
+    transient,
+    writer_of,
+)
 from slidejoin.cli.reporting import BatchProgress, RunTotals
 from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.session import spark_session, workers_starting
 from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
-from slidejoin.cli.stopping import GRACE, Stopped, interruptible
+from slidejoin.cli.stopping import GRACE, Stopped, StopRequest, interruptible
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.spec.window import Span
 
@@ -51,6 +60,9 @@ NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 COUNTS = ("rows_in", "rows_out", "late_rows", "null_time_rows", "bad_rows")
 POLL_SECONDS = 0.25
+STOPPING_SECONDS = 0.02
+LONGEST_PAUSE = Span(600_000_000_000)
+"""Before a query that has failed is started again."""
 
 
 def run_job(
@@ -173,24 +185,41 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
         raise Stopped
     keep_join(job, spec, new=True)
     start = perf_counter()
-    # First, so that it begins at the same records as the join or before, also with starting = "latest".
-    letters = BadRecordQueries(spark, job)
     batches: dict[int, BatchProgress] = {}
-    try:
-        query = _started(job, result, stop)
+    lost, tries, ended = LostRows(job), 0, False
+    while not ended and not stop.is_set():
+        before = len(batches)
+        # First, so that it begins at the same records as the join or before, also with starting = "latest".
+        letters = BadRecordQueries(spark, job)
         try:
-            _followed(query, batches, reporter, stop, LostRows(job), letters)
-        except Exception as error:
-            # A worker that has got the signal too may end amid a micro-batch, which then runs again.
-            if not stop.wait(GRACE):
+            query = _started(job, result, stop)
+            try:
+                _followed(query, batches, reporter, stop, lost, letters)
+                ended = True
+            except Exception as error:
+                # A worker that has got the signal too may end amid a micro-batch, which then runs again.
+                if stop.wait(GRACE):
+                    break
+                tries = 1 if len(batches) > before else tries + 1
+                pause = _pause(job.session, tries, error)
                 msg = f"the query failed: {in_toml(brief(error))}"
-                raise SlideJoinError(msg) from error
-    finally:
-        letters.stop()
+                if pause is None:
+                    raise SlideJoinError(msg) from error
+                reporter.note(f"{msg}; it starts again in {pause}, time {tries} of {job.session.retries}")
+                stop.wait(pause.nanoseconds / 1e9)
+        finally:
+            letters.stop()
     if batches:
         keep_join(job, spec, new=False)
     sums = {name: sum(getattr(batch, name) for batch in batches.values()) for name in COUNTS}
     return RunTotals(len(batches), seconds=perf_counter() - start, stopped=stop.is_set(), **sums)
+
+
+def _pause(session: Session, tries: int, error: Exception) -> Span | None:
+    """Return how long to wait before a query that has failed is started again; None if it is not."""
+    if tries > session.retries or not transient(error):
+        return None
+    return Span(min(session.backoff.nanoseconds << (tries - 1), LONGEST_PAUSE.nanoseconds))
 
 
 def _started(job: Job, result: DataFrame, stop: Event) -> StreamingQuery:
@@ -223,6 +252,7 @@ def _followed(
     The queries of bad records end with it, or, where it ends by itself, when they have written all.
     """
     since = said = perf_counter()
+    ending: BatchEnd | None = None
     try:
         while query.isActive or (letters.active and not stop.is_set()):
             now = perf_counter()
@@ -233,9 +263,11 @@ def _followed(
                 reporter.idle(now - since)
             letters.check()
             if query.isActive:
-                query.awaitTermination(POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
+                query.awaitTermination(STOPPING_SECONDS if stop.is_set() else POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
                 if stop.is_set():
-                    query.stop()
+                    ending = ending or BatchEnd(query, stop)
+                    if ending.reached():
+                        query.stop()
             else:
                 query.awaitTermination()
                 stop.wait(POLL_SECONDS)
@@ -244,6 +276,30 @@ def _followed(
         query.stop()
     query.awaitTermination()
     _report_new(query, batches, reporter, lost)
+
+
+class BatchEnd:
+    """The end of the micro-batch in which a query has to stop.
+
+    Parameters
+    ----------
+    query : pyspark.sql.streaming.StreamingQuery
+    stop : threading.Event
+        The request; it may be for stopping at once.
+    """
+
+    def __init__(self, query: StreamingQuery, stop: Event) -> None:
+        self._query = query
+        self._at_once = stop.at_once if isinstance(stop, StopRequest) else stop
+        self._last = self._number()
+
+    def _number(self) -> int | None:
+        progress = self._query.lastProgress
+        return None if progress is None else int(progress["batchId"])
+
+    def reached(self) -> bool:
+        """Return whether it is there, or is not to be waited for."""
+        return self._at_once.is_set() or not self._query.status["isTriggerActive"] or self._number() != self._last
 
 
 def _checkpointed(spark: SparkSession, job: Job) -> None:

@@ -39,7 +39,13 @@ KNOWN = "v1"
 """The first line of a log file whose form is known here."""
 
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-ENDINGS = {"parquet": r"(?:\.\w+)?\.parquet", "csv": r"\.csv(?:\.\w+)?", "json": r"\.json(?:\.\w+)?"}
+ENDINGS = {
+    "parquet": r"(?:\.\w+)?\.parquet",
+    "csv": r"\.csv(?:\.\w+)?",
+    "json": r"\.json(?:\.\w+)?",
+    "orc": r"(?:\.\w+)?\.orc",
+    "avro": r"\.avro",
+}
 
 
 class _Log(NamedTuple):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from threading import Event, Thread, current_thread, main_thread
+from threading import Event, Thread, Timer, current_thread, main_thread
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["GRACE", "Stopped", "interruptible", "stop_signals"]
+    from slidejoin.spec.window import Span
+
+__all__ = ["GRACE", "StopRequest", "Stopped", "interruptible", "stop_later", "stop_signals"]
 
 T = TypeVar("T")
 
@@ -22,12 +25,34 @@ GRACE = 0.5
 """Seconds in which a signal to stop may follow a failure: it can reach other processes of the job first."""
 
 
+AGAIN = 1.0
+"""Seconds after which another signal is a second one."""
+
+
+class StopRequest(Event):
+    """A request to stop, set by a signal: SIGTERM lets a running micro-batch end, SIGINT and a second signal do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_once = Event()
+        self._first = 0.0
+
+    def by_signal(self, number: int) -> None:
+        """Take a signal; one that follows another at once is the same one, sent to a process and to its group."""
+        now = monotonic()
+        if number == signal.SIGINT or (self.is_set() and now - self._first >= AGAIN):
+            self.at_once.set()
+        if not self.is_set():
+            self._first = now
+        self.set()
+
+
 class Stopped(BaseException):
     """A job had to stop before it had a query that could be stopped; no error of anything."""
 
 
 @contextmanager
-def stop_signals(*, leaving: bool = False) -> Iterator[Event]:
+def stop_signals(*, leaving: bool = False) -> Iterator[StopRequest]:
     """Turn both signals into an event: a KeyboardInterrupt amid a call to Java would break the connection.
 
     Parameters
@@ -35,16 +60,24 @@ def stop_signals(*, leaving: bool = False) -> Iterator[Event]:
     leaving : bool
         The process ends with the block: there is nothing more to stop, and the signals are ignored from then on.
     """
-    stop = Event()
+    stop = StopRequest()
     if current_thread() is not main_thread():
         yield stop
         return
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in SIGNALS}
+    before = {number: signal.signal(number, lambda got, _: stop.by_signal(got)) for number in SIGNALS}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if leaving else handler)
+
+
+def stop_later(stop: Event, after: Span | None) -> None:
+    """Request a stop after a time, if there is one; the micro-batch that is running then ends first."""
+    if after is not None:
+        timer = Timer(after.nanoseconds / 1e9, stop.set)
+        timer.daemon = True
+        timer.start()
 
 
 def interruptible(function: Callable[[], T], stop: Event, end: Callable[[], object]) -> T:

@@ -1,0 +1,65 @@
+"""Connectors that Spark does not bring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from slidejoin.cli.connectors import connector_settings, coordinates, what_is_missing
+from slidejoin.cli.job import Session
+from slidejoin.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:"
+
+
+@pytest.mark.parametrize(
+    ("spark", "connector"), [("4.1.3", "4.1.3"), ("4.2.0", "4.2.0"), ("4.3.0", "4.2.0"), ("4.10.1", "4.2.0")]
+)
+def test_a_connector_is_that_of_spark_or_the_newest(monkeypatch: pytest.MonkeyPatch, spark: str, connector: str):
+    monkeypatch.setattr("pyspark.__version__", spark)
+    assert coordinates("kafka") == f"{KAFKA}{connector}"
+    assert coordinates("avro") == f"org.apache.spark:spark-avro_2.13:{connector}"
+    assert coordinates("parquet") is None
+
+
+def test_settings_name_packages_and_jars(tmp_path: Path):
+    for name in ("b.jar", "a.jar", "read.me"):
+        (tmp_path / name).touch()
+    assert connector_settings(Session()) == {}
+    session = Session(
+        conf={"spark.jars": "/own.jar"},
+        packages=("g:a:1",),
+        auto_packages=True,
+        jars=(str(tmp_path), str(tmp_path / "b.jar")),
+        formats=("kafka", "json", "noop"),
+    )
+    kafka = coordinates("kafka")
+    assert connector_settings(session) == {
+        "spark.jars": f"/own.jar,{tmp_path}/a.jar,{tmp_path}/b.jar,{tmp_path}/b.jar",
+        "spark.jars.packages": f"g:a:1,{kafka}",
+    }
+
+
+def test_a_folder_without_jars_is_named(tmp_path: Path):
+    with pytest.raises(
+        ConfigError, match=rf"spark.jars: there is no jar in {tmp_path}; expected a folder of jars, or a"
+    ):
+        connector_settings(Session(jars=(str(tmp_path),)))
+
+
+def test_what_is_missing_is_one_sentence():
+    known = what_is_missing(ValueError("Failed to find data source: kafka. Please deploy"), "kafka")
+    assert known == (
+        f"Spark has no format 'kafka' of its own: write packages = \"auto\" in [spark], for {coordinates('kafka')}, or "
+        'jars = "FOLDER" for a folder with its jars.'
+    )
+    other = what_is_missing(ValueError("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: `x.y`."), "x.y")
+    assert other == (
+        "Spark has no format 'x.y': give its connector in [spark], as packages = [\"GROUP:ARTEFACT:VERSION\"], or as "
+        'jars = "FOLDER", or correct the name.'
+    )
+    assert what_is_missing(ValueError("Path does not exist"), "kafka") is None
