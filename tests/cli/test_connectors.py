@@ -62,4 +62,7 @@ def test_what_is_missing_is_one_sentence():
         "Spark has no format 'x.y': give its connector in [spark], as packages = [\"GROUP:ARTEFACT:VERSION\"], or as "
         'jars = "FOLDER", or correct the name.'
     )
+    avro = what_is_missing(ValueError("[AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE] Cannot call from_avro"), "kafka")
+    assert str(avro).startswith("Spark has no format 'avro' of its own: write packages")
+    assert what_is_missing(ValueError("ClassNotFoundException: S3AFileSystem"), "parquet") is None
     assert what_is_missing(ValueError("Path does not exist"), "kafka") is None

@@ -7,6 +7,7 @@ each record is once, in a topic at least once.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BadRecordQueries", "bad_rows_in_words", "write_bad_records"]
 
+BEGINNING = ("Initializing", "Getting offsets")
+"""How Spark says what such a query does before that."""
+
+LOOK, PATIENCE = 0.05, 60.0
 FOLDER = "bad_rows"
 """Of the job's checkpoint, for the checkpoints of such queries."""
 
@@ -105,6 +110,13 @@ def _failure(source: Source, error: BaseException) -> SlideJoinError:
     return SlideJoinError(f"sources.{source.name}.bad_rows: cannot be written: {brief(error)}")
 
 
+def _begun(query: StreamingQuery) -> None:
+    """Wait until a query knows where it begins."""
+    deadline = time.monotonic() + PATIENCE
+    while query.isActive and query.status["message"].startswith(BEGINNING) and time.monotonic() < deadline:
+        time.sleep(LOOK)
+
+
 class BadRecordQueries:
     """The queries that write the bad records of a job's sources.
 
@@ -124,7 +136,10 @@ class BadRecordQueries:
         self._queries: list[tuple[Source, StreamingQuery]] = []
         for source, sink in _sinks(job):
             try:
-                self._queries.append((source, _writer(spark, job, source, sink).start()))
+                query = _writer(spark, job, source, sink).start()
+                self._queries.append((source, query))
+                if source.kafka is not None and source.kafka.starting == "latest":
+                    _begun(query)
             except Exception as error:
                 self.stop()
                 raise ConfigError(str(_failure(source, error))) from error

@@ -21,6 +21,7 @@ ARTEFACTS = {
 
 JARS, PACKAGES = "spark.jars", "spark.jars.packages"
 NOT_FOUND = re.compile(r"Failed to find (?:the )?data source: `?([\w.-]+)`?|DATA_SOURCE_NOT_FOUND", re.IGNORECASE)
+NO_AVRO = "AVRO_NOT_LOADED"
 NUMBERS = re.compile(r"\d+")
 SCALA = "2.13"
 """Of all Spark 4, where its own jars do not say."""
@@ -77,7 +78,10 @@ def connector_settings(session: Session) -> dict[str, str]:
 
 def what_is_missing(error: BaseException, kind: str) -> str | None:
     """Return what to add if an error of Spark says that it has no such format; None for other errors."""
-    if NOT_FOUND.search(str(error)) is None and "ClassNotFoundException" not in str(error):
+    text = str(error)
+    if NO_AVRO in text:  # of records, whatever the format is that they are in
+        kind = "avro"
+    elif NOT_FOUND.search(text) is None:
         return None
     known = coordinates(kind)
     if known is None:

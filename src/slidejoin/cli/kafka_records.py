@@ -176,8 +176,11 @@ def _written(result: DataFrame, encoding: Encoding) -> Column:
     row = sql.struct(*(sql.col(quoted(name)) for name in result.columns))
     if encoding.format == "json":
         return sql.to_json(row, MICROSECONDS | dict(encoding.options))
-    msg = f"sink.value: Spark writes no {encoding.format} here; expected json, text or binary."
-    raise ConfigError(msg)
+    schema = [] if encoding.schema is None else [sql.lit(encoding.schema)]
+    record = sql.call_function("to_avro", row, *schema)
+    if not encoding.registry:
+        return record
+    return sql.concat(sql.unhex(sql.lit(f"00{encoding.schema_ids[0]:08X}")), record)
 
 
 def _single(result: DataFrame, name: str, where: str) -> Column:
@@ -351,7 +354,6 @@ def _avro(raw: Column, made: Column, encoding: Encoding) -> _Decoded:
     whole is NULL if it fails, and the end is where it should be.
     """
     from pyspark.sql import functions as sql  # noqa: PLC0415 - as above
-    from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415 - as above
 
     body = sql.substring(raw, 6, 1 << 30) if encoding.registry else raw
     schema = json.dumps(
@@ -363,7 +365,8 @@ def _avro(raw: Column, made: Column, encoding: Encoding) -> _Decoded:
         }
     )  # fmt: skip
     end = sql.unhex(sql.lit(END))
-    read = from_avro(sql.concat(body, end), schema, dict(encoding.options) | {"mode": "PERMISSIVE"})
+    options = _options(dict(encoding.options) | {"mode": "PERMISSIVE"})
+    read = sql.call_function("from_avro", sql.concat(body, end), sql.lit(schema), options)
     parsed = made.getField("value")
     failed = parsed.isNull() | ~made.getField("end").eqNullSafe(end)
     reason = sql.lit("not a record of the schema")
@@ -378,6 +381,13 @@ def _avro(raw: Column, made: Column, encoding: Encoding) -> _Decoded:
             .otherwise(reason)
         )
     return _Decoded(read, parsed, failed, reason, _avro_fields(encoding))
+
+
+def _options(options: Mapping[str, str]) -> Column:
+    """Return options as SQL takes them."""
+    from pyspark.sql import functions as sql  # noqa: PLC0415 - as above
+
+    return sql.create_map(*(sql.lit(word) for option in options.items() for word in option))
 
 
 def _avro_fields(encoding: Encoding) -> tuple[str, ...]:
