@@ -110,7 +110,7 @@ def result(slidejoin: Shell, folder: Path, text: str, engine: str) -> tuple[pa.S
     assert (ran.status, ran.err) == (0, "")
     files = sorted((its / "out").glob("part-*.parquet"))
     tables = [pq.ParquetFile(file).read() for file in files]
-    schema = pa.schema([field.with_metadata(None).with_nullable(True) for field in tables[0].schema])  # type: ignore[arg-type]
+    schema = pa.schema([field.with_metadata(None).with_nullable(True) for field in tables[0].schema])
     done = ran.events()[-1]
     # The number of late rows is an estimate on Spark, where a row goes to several buckets.
     counted = [done[name] for name in ("rows_in", "rows_out", "null_time_rows", "bad_rows")]

@@ -40,10 +40,10 @@ def law(batches: list[tuple[list[Any], list[Any]]], how: str, lateness: int) -> 
     """Return the rows of the result, and how many rows were late and without a time."""
     seen: tuple[list[Any], list[Any]] = ([], [])
     late = without = 0
-    most: list[int | None] = [None, None]
+    most: list[Any] = [None, None]
 
     def watermark() -> int | None:
-        return None if None in most else min(most) - lateness
+        return None if None in most else int(min(most)) - lateness
 
     for batch in batches:
         mark = watermark()
@@ -84,7 +84,7 @@ def table(rows: list[Any], schema: pa.Schema) -> pa.Table:
     return pa.table([pa.array(one, field.type) for one, field in zip(values, schema, strict=True)], schema=schema)
 
 
-def drawn(draw: Any) -> list[tuple[list[Any], list[Any]]]:
+def drawn(draw: Any) -> Any:
     number = iter(range(1_000))
     row = st.tuples(st.integers(0, 2) | st.none(), st.integers(0, 20) | st.none())
     rows = st.lists(row, max_size=8)
@@ -117,7 +117,7 @@ def test_late_rows_are_rows_of_the_result():
     join = joined(late="emit", select=["l.id", "r.k"])
     join.begin()
     first = [(1, 0, 10)], [(2, 0, 12), (3, 1, None)]
-    second = [(4, 1, 9)], []
+    second: Any = ([(4, 1, 9)], [])
     rows = [
         row
         for left, right in (first, second)

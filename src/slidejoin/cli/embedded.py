@@ -24,6 +24,7 @@ from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.pipeline.checkpoint import Checkpoint
 from slidejoin.pipeline.columns import Shape
 from slidejoin.pipeline.ddl import schema_of_ddl
+from slidejoin.pipeline.delta import DeltaSink, DeltaSource, delta_schema
 from slidejoin.pipeline.file_sink import SINK_OPTIONS, FileSink, FolderOnce
 from slidejoin.pipeline.files import FILE_FORMATS, Files, FileSource, file_schema
 from slidejoin.pipeline.micro_batch import MicroBatchJoin
@@ -38,7 +39,7 @@ from slidejoin.predicate import to_sql
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from slidejoin.cli.job import Job, Source
+    from slidejoin.cli.job import Job, Sink, Source
     from slidejoin.cli.reporting import Reporter
     from slidejoin.pipeline.run import Done, PipelineTotals
     from slidejoin.pipeline.sink import ResultSink
@@ -50,7 +51,7 @@ __all__ = ["EmbeddedJob", "explain_embedded", "prepared", "run_embedded"]
 PATTERN = "*?["
 ALTERNATIVES = "{"
 
-READ_OPTIONS: dict[str, tuple[str, ...]] = {"parquet": (), "arrow": (), "csv": CSV_OPTIONS, "json": JSON_OPTIONS}
+READ_OPTIONS: dict[str, tuple[str, ...]] = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS}
 
 NANOSECONDS = 1_000_000_000
 
@@ -101,18 +102,18 @@ def _check_source(job: Job, source: Source) -> None:
     where = f"sources.{source.name}"
     if source.kafka is not None or source.path == STANDARD:
         return  # see `topics_of` and `_input`
-    if source.format not in FILE_FORMATS or source.path is None:
+    if source.format not in (*FILE_FORMATS, "delta") or source.path is None:
         msg = f"{where}.format: {source.format!r} is read by Spark alone."
         raise OnlySparkError(msg)
     path = local_path(source.path, job.session)
     if path is None or ALTERNATIVES in source.path:
         msg = f"{where}.path: {source.path} is read by Spark alone."
         raise OnlySparkError(msg)
-    if any("=" in part for part in path.parts) or _has_partitions(path):
+    if source.format != "delta" and (any("=" in part for part in path.parts) or _has_partitions(path)):
         msg = f"{where}.path: folders of partitions, such as day=1, are read by Spark alone."
         raise OnlySparkError(msg)
     for name in source.options:
-        if name.lower() not in READ_OPTIONS[source.format]:
+        if name.lower() not in READ_OPTIONS.get(source.format, ()):
             msg = f"{where}.options: {name} is understood by Spark alone."
             raise OnlySparkError(msg)
 
@@ -133,13 +134,16 @@ def _check_sink(job: Job) -> None:
             msg = 'sink.format: expected "json" or "arrow" for standard output, and no partition_by.'
             raise ConfigError(msg)
         return
-    known = {**SINK_OPTIONS, "console": ("numrows", "truncate"), "noop": ()}
+    known = {**SINK_OPTIONS, "console": ("numrows", "truncate"), "noop": (), "delta": ()}
     if sink.format not in known:
         msg = f"sink.format: {sink.format!r} is written by Spark alone."
         raise OnlySparkError(msg)
     if sink.once:
         msg = 'sink.trigger: "once", all rows in one micro-batch, is for Spark alone.'
         raise OnlySparkError(msg)
+    if sink.format == "delta" and sink.path is None:
+        msg = "sink.path: missing; expected the folder of a Delta table."
+        raise ConfigError(msg)
     for key, path in (("path", sink.path), ("checkpoint", sink.checkpoint)):
         if path is not None and local_path(path, job.session) is None:
             msg = f"sink.{key}: {path} is reached by Spark alone."
@@ -178,6 +182,11 @@ def _source(job: Job, source: Source) -> RowSource:
         return TopicSource(source.name, topics, shape)
     path = str(local_path(source.path or "", job.session))
     files = _files(path)
+    limits = Limits(rows=source.max_rows, files=source.max_files_per_trigger)
+    if source.format == "delta":
+        schema = delta_schema(Path(path), source.name)
+        shape = Shape(schema, source.columns, source.where, source.name)
+        return DeltaSource(source.name, Path(path), schema, shape, limits)
     if source.schema is not None:
         schema = schema_of_ddl(source.schema, f"sources.{source.name}.schema")
     elif source.format in {"parquet", "arrow"}:
@@ -188,7 +197,6 @@ def _source(job: Job, source: Source) -> RowSource:
         )
         raise OnlySparkError(msg)
     shape = Shape(schema, source.columns, source.where, source.name)
-    limits = Limits(rows=source.max_rows, files=source.max_files_per_trigger)
     base = Path(path) if Path(path).is_dir() else Path(path).parent
     made = Files(source.format, base, files, schema, _folded(source.options))
     return FileSource(source.name, made, shape, limits)
@@ -394,13 +402,17 @@ def _sink(job: Job, identity: str | None, out: TextIO) -> ResultSink:
     sink = job.sink
     if sink.path == STANDARD:
         return ArrowOutput(out.buffer) if sink.format == "arrow" else JsonOutput(out)
-    if sink.format == "noop":
-        return NoSink()
-    if sink.format == "console":
-        return ConsoleSink(int(_folded(sink.options).get("numrows", "20")), out)
     if sink.kafka is not None:
         return topic_sink_of(sink, identity or uuid4().hex)
-    folder = Path(str(local_path(sink.path or "", job.session)))
+    if sink.path is None:
+        rows = int(_folded(sink.options).get("numrows", "20"))
+        return NoSink() if sink.format == "noop" else ConsoleSink(rows, out)
+    return _folder_sink(sink, Path(str(local_path(sink.path, job.session))), identity)
+
+
+def _folder_sink(sink: Sink, folder: Path, identity: str | None) -> ResultSink:
+    if sink.format == "delta":
+        return DeltaSink(folder, sink.partition_by, identity or uuid4().hex)
     if identity is None:
         return FolderOnce(folder, sink.format, _folded(sink.options), sink.partition_by)
     return FileSink(folder, sink.format, _folded(sink.options), sink.partition_by, identity)

@@ -27,7 +27,7 @@ SAME = (
 )
 """Settings that Kafka's client of this process has under the same name."""
 
-SINGLE = {"text": pa.string(), "binary": pa.binary()}
+SINGLE: dict[str, pa.DataType] = {"text": pa.string(), "binary": pa.binary()}
 
 
 def topics_of(source: Source) -> Topics:

@@ -26,6 +26,9 @@ SHOWN_ROWS = 20
 class ResultSink(Protocol):
     """Takes the rows of micro-batches, one micro-batch after the other."""
 
+    def committed(self) -> int:
+        """Return the last micro-batch that it knows to be published, which the checkpoint may not have; -1 if none."""
+
     def recover(self, last: int, ready: dict[str, Any]) -> None:
         """Publish the last committed micro-batch again, and remove what later ones have left; -1 if there is none.
 

@@ -66,7 +66,7 @@ def arrow_input(stream: BinaryIO, name: str) -> Chunks:
         If it is none.
     """
     try:
-        reader = pa.ipc.open_stream(stream)
+        reader = pa.ipc.open_stream(pa.PythonFile(stream))
     except pa.ArrowException as error:
         msg = f"sources.{name}: standard input is no stream of Arrow: {str(error).splitlines()[0]}"
         raise ConfigError(msg) from error
@@ -215,7 +215,7 @@ class ArrowOutput(NoSink):
         """Write the rows."""
         for table in self._tables:
             if self._writer is None:
-                self._writer = pa.ipc.new_stream(self._stream, table.schema)
+                self._writer = pa.ipc.new_stream(pa.PythonFile(self._stream), table.schema)
             self._writer.write_table(table)
         self._tables = []
         self._stream.flush()
