@@ -141,16 +141,20 @@ def _check_sink(job: Job) -> None:
     if sink.once:
         msg = 'sink.trigger: "once", all rows in one micro-batch, is for Spark alone.'
         raise OnlySparkError(msg)
+    _check_places(job, sink)
+    for name in sink.options:
+        if name.lower() not in known[sink.format]:
+            msg = f"sink.options: {name} is understood by Spark alone."
+            raise OnlySparkError(msg)
+
+
+def _check_places(job: Job, sink: Sink) -> None:
     if sink.format == "delta" and sink.path is None:
         msg = "sink.path: missing; expected the folder of a Delta table."
         raise ConfigError(msg)
     for key, path in (("path", sink.path), ("checkpoint", sink.checkpoint)):
         if path is not None and local_path(path, job.session) is None:
             msg = f"sink.{key}: {path} is reached by Spark alone."
-            raise OnlySparkError(msg)
-    for name in sink.options:
-        if name.lower() not in known[sink.format]:
-            msg = f"sink.options: {name} is understood by Spark alone."
             raise OnlySparkError(msg)
 
 
