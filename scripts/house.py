@@ -49,7 +49,7 @@ class Figure:
 
 
 MOST = {
-    "lines of the core": Figure(86_000, 66_000),
+    "lines of the core": Figure(86_600, 66_000),
     "modules": Figure(513, 470),
     "rooms": Figure(15, 15),
     "arrows between rooms": Figure(110, 60),
