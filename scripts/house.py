@@ -50,10 +50,10 @@ class Figure:
 
 MOST = {
     "lines of the core": Figure(86_600, 66_000),
-    "modules": Figure(513, 470),
+    "modules": Figure(514, 470),
     "rooms": Figure(15, 15),
     "arrows between rooms": Figure(110, 60),
-    "modules with a single importer": Figure(68, 60),
+    "modules with a single importer": Figure(69, 60),
     "modules under 60 lines": Figure(6, 0),
     "modules over 600 lines": Figure(0, 0),
     "strings that name modules": Figure(0, 0),

@@ -50,6 +50,7 @@ JOBS = {
     "pairs": JOB,
     "outer": JOB.replace("# more", 'how = "full"'),
     "anti": JOB.replace("# more", 'how = "left_anti"'),
+    "semi": JOB.replace("# more", 'how = "left_semi"\nstrategy = "hash"'),
     "late": JOB.replace("# more", 'late = "emit"\nselect = ["r.id", "l.x", "l.id"]'),
     "counts": JOB.replace("# more", 'output = "count"\nselect = ["l.id", "r.id"]'),
     "aggregates": JOB.replace("# more", 'output = { n = "count", most = "max(r.tenths)", all = "sum(r.tenths)" }'),

@@ -45,7 +45,8 @@ def law(batches: list[tuple[list[Any], list[Any]]], how: str, lateness: int) -> 
     def watermark() -> int | None:
         return None if None in most else int(min(most)) - lateness
 
-    for batch in batches:
+    firsts: dict[int, tuple[int, int]] = {}
+    for number, batch in enumerate(batches):
         mark = watermark()
         for side, rows in enumerate(batch):
             for row in rows:
@@ -54,7 +55,7 @@ def law(batches: list[tuple[list[Any], list[Any]]], how: str, lateness: int) -> 
                 elif mark is not None and row[2] < mark:
                     late += 1
                 else:
-                    seen[side].append(row)
+                    seen[side].append((*row, number))
         for side, rows in enumerate(batch):
             times = [row[2] for row in rows if row[2] is not None]
             if times:
@@ -68,6 +69,10 @@ def law(batches: list[tuple[list[Any], list[Any]]], how: str, lateness: int) -> 
                 matched[0].add(left[0])
                 matched[1].add(right[0])
                 result.append((left[0], right[0], max(left[2], right[2])))
+                first = max(left[3], right[3]), max(left[2], right[2])
+                firsts[left[0]] = min(first, firsts.get(left[0], first))
+    if how == "left_semi":
+        return [(one, None, time) for one, (_, time) in firsts.items()], late, without
     mark = watermark()
     for side, name in enumerate(("left", "right")):
         if how in {name, "full"}:
@@ -93,18 +98,26 @@ def drawn(draw: Any) -> Any:
     ]
 
 
-@given(st.data(), st.sampled_from(["inner", "left", "right", "full"]), st.integers(0, 5), st.booleans())
-def test_results_are_those_of_the_law(data: st.DataObject, how: str, lateness: int, again: bool):
+@given(
+    st.data(),
+    st.sampled_from(["inner", "left", "right", "full", "left_semi"]),
+    st.integers(0, 5),
+    st.booleans(),
+    st.sampled_from([3, 100]),
+)
+def test_results_are_those_of_the_law(data: st.DataObject, how: str, lateness: int, again: bool, slice_rows: int):
     batches = drawn(data.draw)
-    join = joined(how, lateness, select=["l.id", "r.id"])
+    select = ["l.id"] if how == "left_semi" else ["l.id", "r.id"]
+    join = joined(how, lateness, slice_rows, select=select)
     join.begin()
     rows = []
     for left, right in batches:
         for out in join.push(table(left, LEFT), table(right, RIGHT)):
             assert out.schema == join.schema
-            rows += [tuple(row.values()) for row in out.to_pylist()]
+            values = [list(row.values()) for row in out.to_pylist()]
+            rows += [(one[0], one[1] if len(one) > 2 else None, one[-1]) for one in values]
         if again:
-            state, join = join.state(), joined(how, lateness, select=["l.id", "r.id"])
+            state, join = join.state(), joined(how, lateness, slice_rows, select=select)
             join.begin(state)
     result, late, without = law(batches, how, lateness)
     order = [(a, b, at(c)) for a, b, c in result]

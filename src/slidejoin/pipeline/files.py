@@ -124,10 +124,11 @@ class FileSource:
         rows, most = 0, self._limits.rows or MOST_ROWS
         while self._new and rows < most and len(chosen) < (self._limits.files or len(self._new) + len(chosen)):
             piece, count, rest = self._cut(self._new.popleft(), most - rows)
-            if rest is not None:
-                self._new.appendleft(rest)
             chosen.append(piece)
             rows += count
+            if rest is not None:
+                self._new.appendleft(rest)
+                break
         if not chosen:
             return None
         return [list(piece) for piece in chosen]

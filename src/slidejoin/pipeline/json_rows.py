@@ -89,6 +89,8 @@ def _texts(column: pa.ChunkedArray[Any], *, exact: bool = False) -> list[str | N
 def _writer(kind: pa.DataType) -> Callable[[Any], str]:
     if pa.types.is_floating(kind):
         return _number
+    if pa.types.is_decimal(kind):
+        return lambda value: format(value, "f")
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return json.encoder.encode_basestring
     return lambda value: json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))

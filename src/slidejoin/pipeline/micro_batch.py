@@ -15,6 +15,7 @@ order of their values. In a count window rows arrive by its order, and further t
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ import pyarrow.compute as pc
 
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.errors import ConfigError, PredicateError
+from slidejoin.pipeline.first_matches import FirstMatches
 from slidejoin.plan.output_schema import Layout
 from slidejoin.plan.window_term import saturating_add
 from slidejoin.predicate import columns_of
@@ -50,6 +52,12 @@ LATE_SIDE = "late_side"
 
 AT = "__slidejoin_at"
 """A column of both sides with their event times, where these have other names or types."""
+
+ROW = "__slidejoin_row"
+"""A column of left rows with their numbers, in a semi join over time, see `FirstMatches`."""
+
+SIZE = struct.Struct("<Q")
+"""Bytes of the state of first matches, which is before that of the join."""
 
 SLICE_ROWS = 1 << 19
 """Rows of both sides that are pushed at once."""
@@ -101,6 +109,11 @@ class MicroBatchJoin:
         self._schemas = schemas
         self._join: StreamJoin | None = None
         self._self = spec.self_join
+        self._semi = FirstMatches() if self._timed and spec.how == "left_semi" else None
+        self._latest: dict[Side, int] = {}
+        """The largest event time of each side."""
+        if self._semi is not None:
+            self._options["how"] = "inner"
 
     # -- beginning -----------------------------------------------------------------------------------------------------
 
@@ -126,6 +139,10 @@ class MicroBatchJoin:
     def begin(self, state: bytes = b"") -> None:
         """Create the join, or restore it from a state."""
         select = self._selection()
+        if state and self._semi is not None:
+            (size,) = SIZE.unpack_from(state)
+            self._semi = FirstMatches(state[SIZE.size : SIZE.size + size])
+            state = state[SIZE.size + size :]
         if state:
             same = {name: self._options[name] for name in ("threads", "algorithm") if name in self._options}
             self._join = StreamJoin.restore(
@@ -133,13 +150,15 @@ class MicroBatchJoin:
             )
             return
         left, right = (
-            pa.schema([*(schema.field(name) for name in names), *self._added()])
-            for schema, names in zip(self._schemas, self._needed, strict=True)
+            pa.schema([*(schema.field(name) for name in names), *self._added(side)])
+            for side, schema, names in zip(SIDES, self._schemas, self._needed, strict=True)
         )
         self._join = StreamJoin(**self._options, select=select, order="none", schemas=(left, right))
 
-    def _added(self) -> list[pa.Field[Any]]:
-        return [pa.field(AT, pa.int64())] if self._ordered_by == AT else []
+    def _added(self, side: Side) -> list[pa.Field[Any]]:
+        names = [AT] if self._ordered_by == AT else []
+        names += [ROW] if self._semi is not None and (side == "left" or self._self) else []
+        return [pa.field(name, pa.int64()) for name in names]
 
     @property
     def _kind(self) -> pa.DataType:
@@ -161,14 +180,15 @@ class MicroBatchJoin:
         """Return the columns of the operator's result: those of the result, then event times that these lack."""
         alias = dict(zip(SIDES, self._spec.aliases, strict=True))
         names = [f"{alias[side]}.{name}" for side, name, _ in self._columns]
-        return names + [f"{alias[side]}.{name}" for side, name in self._shown_times() if (side, name) not in self._own]
+        names += [f"{alias[side]}.{name}" for side, name in self._shown_times() if (side, name) not in self._own]
+        return names if self._semi is None else [*names, f"{alias['left']}.{ROW}"]
 
     @property
     def _own(self) -> list[tuple[Side, str]]:
         return [(side, name) for side, name, _ in self._columns]
 
     def _shown_times(self) -> list[tuple[Side, str]]:
-        one_sided = self._spec.how in ONE_SIDED or self._spec.aggregate is not None
+        one_sided = (self._spec.how in ONE_SIDED and self._semi is None) or self._spec.aggregate is not None
         return [one for one in self._times if not one_sided or one[0] == "left"]
 
     @property
@@ -181,13 +201,17 @@ class MicroBatchJoin:
 
     def state(self) -> bytes:
         """Return the state of the join."""
-        return self.join.snapshot()
+        if self._semi is None:
+            return self.join.snapshot()
+        first = self._semi.state()
+        return SIZE.pack(len(first)) + first + self.join.snapshot()
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the result."""
         schema = self.join.schema
-        return self._result(empty_of(pa.schema([]) if schema is None else schema)).schema
+        whole = self._result(empty_of(pa.schema([]) if schema is None else schema)).schema
+        return whole if self._semi is None else pa.schema([field for field in whole if field.name not in {ROW, AT}])
 
     def counts(self) -> LostCounts:
         """Return how many rows were late or had no time so far."""
@@ -205,9 +229,39 @@ class MicroBatchJoin:
             return
         ordered = {side: self._in_order(side, table) for side, table in tables.items()}
         times = {side: ticks for side, (_, ticks) in ordered.items()}
+        pairs = self._of_slices(ordered, times)
+        yield from pairs if self._semi is None else self._first_pairs(self._semi, pairs)
+        self._forget(times)
+
+    def _of_slices(
+        self, ordered: Mapping[Side, tuple[pa.Table, NDArray[np.int64]]], times: Mapping[Side, NDArray[np.int64]]
+    ) -> Iterator[pa.Table]:
         for cuts in _slices(times, self._slice_rows):
             part = {side: ordered[side][0].slice(start, stop - start) for side, (start, stop) in cuts.items()}
             yield from self._pushed(part, self._ordered_by)
+
+    def _first_pairs(self, semi: FirstMatches, pairs: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield of the pairs of a micro-batch the first one of each left row that has not been output."""
+        taken = [part for part in map(self._new_pairs, pairs) if part.num_rows]
+        if not taken:
+            return
+        whole = self._new_pairs(pa.concat_tables(taken))
+        semi.output(values_in(whole.column(ROW), np.int64), values_in(whole.column(AT), np.int64))
+        yield whole.drop_columns([ROW, AT])
+
+    def _new_pairs(self, pairs: pa.Table) -> pa.Table:
+        numbers, times = (values_in(pairs.column(name).cast(pa.int64()), np.int64) for name in (ROW, MATCH_TIME))
+        return pairs.take(array_of(self._semi.new(numbers, times))) if self._semi is not None else pairs
+
+    def _forget(self, times: Mapping[Side, NDArray[np.int64]]) -> None:
+        """Forget left rows of a semi join that have left the window."""
+        self._latest |= {
+            s: max(int(its[-1]), self._latest.get(s, int(its[-1]))) for s, its in times.items() if its.size
+        }
+        window: Any = self._spec.window
+        if self._semi is not None and len(self._latest) == len(times):
+            past = self._ticks_of(window.left) + self._ticks_of(window.lateness)
+            self._semi.forget(min(self._latest.values()) - past)
 
     def latest(self, tables: Sequence[pa.Table]) -> str | None:
         """Return the largest event time of the rows of both sides in ISO 8601; None without one."""
@@ -241,7 +295,7 @@ class MicroBatchJoin:
         if column.null_count:
             valid = column.is_valid()
             lost = table.filter(pc.invert(valid))
-            lost = self._with_at(lost, np.zeros(lost.num_rows, np.int64))
+            lost = self._with_added(side, lost, np.zeros(lost.num_rows, np.int64))
             empty = None if self._self else self._empty("right")
             for _ in self.join.push_iter(*((lost, empty) if side == "left" else (self._empty("left"), lost))):
                 pass
@@ -254,15 +308,20 @@ class MicroBatchJoin:
             table, ticks = table.take(array_of(order)), ticks[order]
         if self._spec.keep is not None and (side == "right" or self._self) and (ticks[1:] == ticks[:-1]).any():
             table, ticks = _by_values(table, ticks)
-        return self._with_at(table, ticks), ticks
+        return self._with_added(side, table, ticks), ticks
 
     def _empty(self, side: Side) -> pa.Table:
         place = SIDES.index(side)
         table = empty_of(self._schemas[place]).select(list(self._needed[place]))
-        return self._with_at(table, np.empty(0, np.int64))
+        return self._with_added(side, table, np.empty(0, np.int64))
 
-    def _with_at(self, table: pa.Table, ticks: NDArray[np.int64]) -> pa.Table:
-        return table.append_column(AT, array_of(ticks)) if self._ordered_by == AT else table
+    def _with_added(self, side: Side, table: pa.Table, ticks: NDArray[np.int64]) -> pa.Table:
+        """Return rows with the columns that `_added` says; `ticks` are their event times."""
+        if self._ordered_by == AT:
+            table = table.append_column(AT, array_of(ticks))
+        if self._semi is not None and (side == "left" or self._self):
+            table = table.append_column(ROW, array_of(self._semi.numbers(table.num_rows)))
+        return table
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -277,7 +336,7 @@ class MicroBatchJoin:
         }
         columns = [table.column(place) for place in range(ahead + shown)]
         names = [*(["side"] if ahead else []), *self._names]
-        behind = list(range(ahead + shown + len(lacking), table.num_columns))
+        behind = list(range(ahead + shown + len(lacking), table.num_columns - (self._semi is not None)))
         columns += [table.column(place) for place in behind]
         names += [table.schema.field(place).name for place in behind]
         if self._timed:
@@ -286,6 +345,12 @@ class MicroBatchJoin:
         if spec.late == "emit":
             columns.append(pa.chunked_array([pa.nulls(table.num_rows, pa.string())]))
             names.append(LATE_SIDE)
+        if self._semi is not None:
+            columns += [
+                table.column(table.num_columns - 1),
+                table.column(places[times[0]]).cast(self._kind).cast(pa.int64()),
+            ]
+            names += [ROW, AT]
         return pa.Table.from_arrays(columns, names=names)
 
     def _match_times(self, times: Mapping[Side, pa.ChunkedArray[Any]]) -> pa.ChunkedArray[Any]:
@@ -295,23 +360,25 @@ class MicroBatchJoin:
         if spec.output == "count":
             return pc.coalesce(*ticks.values()).cast(kind)
         if spec.deferred or spec.how == "left_anti":
-            return self._over("left", ticks["left"], kind).cast(kind)
-        if spec.how == "left_semi":
-            return ticks["left"].cast(kind)
+            return self._over("left", ticks["left"]).cast(kind)
         latest: Any = pc.max_element_wise(*ticks.values(), skip_nulls=True)
         for side, lone in (("left", ticks["right"]), ("right", ticks["left"])):
-            if lone.null_count and spec.how != "inner":
-                latest = pc.if_else(lone.is_null(), self._over(side, ticks[side], kind), latest)  # type: ignore[index,arg-type]
+            if lone.null_count and spec.how not in {"inner", "left_semi"}:
+                latest = pc.if_else(lone.is_null(), self._over(side, ticks[side]), latest)  # type: ignore[index,arg-type]
         return latest.cast(kind)  # type: ignore[no-any-return]
 
-    def _over(self, side: Side, ticks: pa.ChunkedArray[Any], kind: Any) -> pa.ChunkedArray[Any]:  # noqa: ANN401 - the stubs have no unit
+    def _over(self, side: Side, ticks: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
         """Return when rows of a side expire."""
         window: Any = self._spec.window
         length = window.left if side == "left" else window.right
-        amount = length.ticks(6 if kind.unit == "us" else 9) if isinstance(length, Span) else length
+        amount = self._ticks_of(length)
         filled: Any = pc.fill_null(ticks, pa.scalar(0, pa.int64()))
         values = values_in(filled, np.int64)
         return pa.chunked_array([pa.array(saturating_add(values, amount), mask=np.asarray(ticks.is_null()))])
+
+    def _ticks_of(self, length: Any) -> int:  # noqa: ANN401 - a span or a number
+        kind: Any = self._kind
+        return length.ticks(6 if kind.unit == "us" else 9) if isinstance(length, Span) else int(length)
 
     def _type(self, side: Side, name: str) -> pa.DataType:
         kind: pa.DataType = self._schemas[SIDES.index(side)].field(name).type

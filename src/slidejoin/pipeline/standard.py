@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from queue import Empty, Queue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
@@ -38,12 +38,12 @@ WAIT = 0.1
 Chunks = tuple[pa.Schema, "Iterator[Rows]"]
 
 
-def json_input(stream: BinaryIO, schema: pa.Schema, options: Mapping[str, str]) -> Chunks:
+def json_input(stream: Any, schema: pa.Schema, options: Mapping[str, str]) -> Chunks:  # noqa: ANN401 - a binary file
     """Return the schema and the rows of lines of JSON."""
 
     def chunks() -> Iterator[Rows]:
         rest = b""
-        while data := stream.read1(CHUNK):  # type: ignore[attr-defined]  # a buffered reader has it
+        while data := stream.read1(CHUNK):
             whole, newline, rest = (rest + data).rpartition(b"\n")
             if newline:
                 yield rows(whole)
@@ -57,7 +57,7 @@ def json_input(stream: BinaryIO, schema: pa.Schema, options: Mapping[str, str]) 
     return schema, chunks()
 
 
-def arrow_input(stream: BinaryIO, name: str) -> Chunks:
+def arrow_input(stream: Any, name: str) -> Chunks:  # noqa: ANN401 - a binary file
     """Return the schema and the rows of a stream of Arrow.
 
     Raises
@@ -198,7 +198,7 @@ class ArrowOutput(NoSink):
     stream : BinaryIO
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - a binary file
         self._stream = stream
         self._writer: Any = None
         self._tables: list[pa.Table] = []
