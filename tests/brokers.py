@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "kafka"
 
+REPOSITORY = CACHE / "repository"
+
 BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j2-impl:2.25.2")
 CONNECTOR = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", "org.apache.spark:spark-avro_2.13:4.2.0")
 """Spark's own, of the newest Spark that has one."""
@@ -108,8 +110,9 @@ def jars(name: str, artefacts: tuple[str, ...], without: tuple[str, ...] = ()) -
             listed = "".join(DEPENDENCY.format(*one.split(":"), exclusions=exclusions) for one in artefacts)
             (folder / "pom.xml").write_text(POM.format(name=name, dependencies=listed))
             subprocess.run(
-                [maven, "-q", "-B", "-f", folder / "pom.xml", "dependency:copy-dependencies",
-                 f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
+                # In a repository of its own: one with half of an artefact makes Spark's resolver fail.
+                [maven, "-q", "-B", f"-Dmaven.repo.local={REPOSITORY}", "-f", folder / "pom.xml",
+                 "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
                 check=True,
             )  # fmt: skip
             (folder / "whole").touch()

@@ -41,6 +41,10 @@ def test_settings_name_packages_and_jars(tmp_path: Path):
     assert connector_settings(session) == {
         "spark.jars": f"/own.jar,{tmp_path}/a.jar,{tmp_path}/b.jar,{tmp_path}/b.jar",
         "spark.jars.packages": f"g:a:1,{kafka}",
+        "spark.jars.excludes": (
+            "org.slf4j:slf4j-api,org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime,"
+            "org.scala-lang:scala-library"
+        ),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import random
 import time
 from collections import Counter
@@ -20,7 +21,7 @@ from tests.cli.shell import Shell
 from tests.cli.test_stops import Running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from confluent_kafka import Message
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tests.cli.shell import Result
 
 pytestmark = pytest.mark.spark
+log = logging.getLogger(__name__)
 
 JOB = """
 [sources.orders]
@@ -327,9 +329,7 @@ def some_batches(running: Running, number: int) -> bool:
 
 
 @pytest.mark.nightly
-def test_whatever_is_killed_nothing_is_lost(
-    broker: Broker, tmp_path: Path, record_property: Callable[[str, object], None]
-):
+def test_whatever_is_killed_nothing_is_lost(broker: Broker, tmp_path: Path):
     rows, kills, draw = 500_000, 30, random.Random(43)
     broker.create("f-orders", "f-quotes", "f-pairs", partitions=2)
 
@@ -360,5 +360,5 @@ def test_whatever_is_killed_nothing_is_lost(
     assert len(ids) == len(times) == rows
     assert set(ids.values()) == set(times) == {(n, 10 * n + 1) for n in range(rows)}
     twice = sum(count - 1 for count in times.values())
-    record_property("pairs that are in the topic more than once", f"{twice:,} of {rows:,} after {kills} kills")
-    assert twice > 0
+    # At night some are; one that always is, is in the test of a run and its restart.
+    log.info("%s kills: %s of %s pairs are in the topic more than once", kills, twice, rows)

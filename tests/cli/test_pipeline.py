@@ -156,6 +156,7 @@ def test_files_of_a_stream_may_have_folders_of_their_own(tmp_path: Path):
             "An error occurred while calling o5.load.\n: a.Error: x\nCaused by: a.BException: no topic\n",
             "no topic",
         ),
+        ("[STREAM_FAILED] Query [id = a-1, runId = b-2] terminated with exception: a.BException: x", "a.BException: x"),
         ("\n\nplain\nmore", "plain"),
         ("", "ValueError"),
     ],

@@ -19,7 +19,13 @@ ARTEFACTS = {
 }
 """The connector of a format, and the newest version that there is; it follows Spark's own up to then."""
 
-JARS, PACKAGES = "spark.jars", "spark.jars.packages"
+JARS, PACKAGES, EXCLUDES = "spark.jars", "spark.jars.packages", "spark.jars.excludes"
+BROUGHT = (
+    *("org.slf4j:slf4j-api", "org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime"),
+    "org.scala-lang:scala-library",
+)
+"""What connectors need and Spark has: 60 MB, and where Maven's own folder has half of it, Spark's resolver fails."""
+
 NOT_FOUND = re.compile(r"Failed to find (?:the )?data source: `?([\w.-]+)`?|DATA_SOURCE_NOT_FOUND", re.IGNORECASE)
 NO_AVRO = "AVRO_NOT_LOADED"
 NUMBERS = re.compile(r"\d+")
@@ -69,7 +75,8 @@ def connector_settings(session: Session) -> dict[str, str]:
             raise ConfigError(msg)
         jars += map(str, files)
     made = {}
-    for name, values in ((JARS, jars), (PACKAGES, packages)):
+    excluded = BROUGHT if packages else ()
+    for name, values in ((JARS, jars), (PACKAGES, packages), (EXCLUDES, excluded)):
         if values:
             given = session.conf.get(name)
             made[name] = ",".join([*([given] if given else []), *values])

@@ -68,6 +68,7 @@ def brief(error: BaseException) -> str:
     if text.startswith("An error occurred while calling") and of_java:
         text = str(of_java[-1])
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    first = re.sub(r"^\[STREAM_FAILED\] Query \[id = [^\]]*\] terminated with exception: ", "", first)
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", first).strip()
 
 
