@@ -129,6 +129,12 @@ def test_types_pass_through_tables(feed: Feed) -> None:
     assert rows_of(texts(once, types)) == given
     counts = stream_join(a, b, on="l.id = r.id", strategy="grid", output="count", select=select, **plain)
     assert rows_of(texts(counts.where("side = 'left'"), types)) == given
+    # Without a window: of a table, and of rows that meet one.
+    stored = stream_join(b, a, on="l.id = r.id", select=["l.id", *(f"r.{name}" for name in types)])
+    assert rows_of(texts(stored, types)) == given
+    met = stream_join(a, b, on="l.id <= r.id", how="left_semi")
+    assert met.schema == a.schema
+    assert rows_of(texts(met, types)) == given
     many = {"a": a, "b": b, "c": feed.static("c")}
     one = multi_join(
         many, on="a.id = b.id AND b.id = c.id", window=dict.fromkeys(many, WINDOW), partitions=2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import slidejoin as sj
@@ -280,3 +281,29 @@ def test_refusals(feed: Feed) -> None:
         stream_join(stream, rows, on="l.x = r.x", output="positions")
     with pytest.raises(sj.PredicateError, match="the right side has no column 'y'"):
         stream_join(stream, rows, on="l.x = r.y")
+
+
+def test_a_table_that_is_too_large_is_refused_by_its_size(spark: SparkSession) -> None:
+    from slidejoin.spark import SparkJoinError, stream_join
+
+    rows = spark.range(100_000).withColumnRenamed("id", "low")
+    settings: Any = spark.sparkContext._jsc.sc().conf()
+    settings.set("spark.driver.maxResultSize", "100k")
+    try:
+        with pytest.raises(
+            SparkJoinError, match=r"the right side, has more than 100.0 KiB, .*maxResultSize.* low pass"
+        ):
+            stream_join(spark.range(3), rows, on="l.id > r.low")
+    finally:
+        settings.remove("spark.driver.maxResultSize")
+    assert stream_join(spark.range(3), rows, on="l.id > r.low").count() == 3
+
+
+def test_a_worker_refuses_a_table_that_it_has_no_memory_for() -> None:
+    from slidejoin.spark.bucket.table_rows import check_room
+
+    rows = pa.table({"low": list(range(100))})
+    check_room(rows, None)
+    check_room(rows, 7200)
+    with pytest.raises(sj.MemoryLimitError, match=r"100 rows takes about 7,200 bytes .*, and 7,199 bytes are free on"):
+        check_room(rows, 7199)

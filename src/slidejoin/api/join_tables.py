@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.options import Options
     from slidejoin.spec.window import Window
 
-__all__ = ["GivenTable", "given_table", "join"]
+__all__ = ["GivenTable", "available_memory", "given_table", "join"]
 
 PATIENCE = 2.0
 """Seconds before progress is shown on a terminal."""

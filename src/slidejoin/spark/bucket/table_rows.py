@@ -7,6 +7,7 @@ keeps it for the tasks and micro-batches that follow: Spark gives a worker that 
 from __future__ import annotations
 
 import pickle
+import platform
 import warnings
 from collections import OrderedDict
 from contextlib import closing
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark import SparkFiles
 
+from slidejoin.api.join_tables import available_memory
 from slidejoin.api.table_join import table_operator
-from slidejoin.errors import NoIndexWarning, StateError
-from slidejoin.rows.widths import bytes_of, packed_limit
-from slidejoin.spark.state.blocks import canonical
+from slidejoin.errors import MemoryLimitError, NoIndexWarning, StateError
+from slidejoin.rows.widths import block_limit, bytes_of, packed_limit
+from slidejoin.spark.state.blocks import canonical, to_block, to_value
 from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
@@ -28,10 +30,13 @@ if TYPE_CHECKING:
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["TableSpec", "joined_with_table", "open_table"]
+__all__ = ["TableSpec", "check_room", "joined_with_table", "open_table", "table_blocks"]
 
 OPEN = 4
 """Tables that a worker holds: a query with several has a worker for each, but workers are passed between them."""
+
+INDEX_BYTES = 64
+"""Bytes of the index for a row of a table, about; the columns of the table come to it."""
 
 ROWS_AT_ONCE = 1 << 17
 """Rows of the stream that are joined at once, if they are no larger than what a task packs at once."""
@@ -91,6 +96,7 @@ def _opened(pickled: bytes) -> tuple[TableSpec, JoinOperator]:
         return _open[pickled]
     spec: TableSpec = pickle.loads(pickled)  # noqa: S301 - Spark unpickles the function that brought it, too
     table = open_table(spec)
+    check_room(table, available_memory())
     config = replace(spec.config, window=TableWindow(table.num_rows))
     with warnings.catch_warnings():
         # The driver has warned.
@@ -116,6 +122,37 @@ def open_table(spec: TableSpec) -> pa.Table:
         msg = f"the file of the table, {path}, has {table.num_rows} rows, not {spec.rows}. Start the query again"
         raise StateError(msg)
     return canonical(table, spec.right)
+
+
+def check_room(table: pa.Table, free: int | None) -> None:
+    """Refuse a table that this worker has no memory for.
+
+    Parameters
+    ----------
+    free : int, optional
+        Bytes of memory of this node that nobody uses; None where that is not known.
+
+    Raises
+    ------
+    MemoryLimitError
+        If it would not fit.
+    """
+    needed = table.nbytes + INDEX_BYTES * table.num_rows
+    if free is None or needed <= free:
+        return
+    msg = (
+        f"the table of {table.num_rows:,} rows takes about {needed:,} bytes with its index in each Python worker, and "
+        f"{free:,} bytes are free on {platform.node()}. Give a table of fewer rows or columns: those that on= and "
+        "select= do not name are not sent. Or run fewer tasks at a time on a node (spark.executor.cores)"
+    )
+    raise MemoryLimitError(msg)
+
+
+def table_blocks(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table as blocks: Spark itself passes not all types to the driver as Arrow."""
+    for batch in batches:
+        for rows in block_limit().cut(canonical(batch, schema)):
+            yield pa.RecordBatch.from_arrays([to_value(to_block(rows))], names=["block"])
 
 
 def _at_once(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

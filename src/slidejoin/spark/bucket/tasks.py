@@ -39,6 +39,8 @@ __all__ = [
     "gather_task",
     "pack_rows",
     "pack_task",
+    "read_rows",
+    "read_task",
     "rows_task",
     "sum_task",
     "table_rows",
@@ -72,6 +74,11 @@ def pack_task(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of `mapInArrow`: the rows of one side, or stream, to blocks."""
     return first_task("pack", spec, stream, cache)
+
+
+def read_task(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of `mapInArrow`: the rows of a table to blocks."""
+    return first_task("read", schema)
 
 
 def table_task(spec: bytes, cache: str | None) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -147,7 +154,18 @@ def table_rows(spec: bytes, cache: str | None, batches: Iterator[pa.RecordBatch]
     yield from joined_with_table(spec, batches)
 
 
-FIRST: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {"pack": pack_rows, "table": table_rows}
+def read_rows(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack a task's rows of a table."""
+    from slidejoin.spark.bucket.table_rows import table_blocks
+
+    yield from table_blocks(schema, batches)
+
+
+FIRST: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
+    "pack": pack_rows,
+    "read": read_rows,
+    "table": table_rows,
+}
 """What the first tasks of a join do with rows."""
 
 

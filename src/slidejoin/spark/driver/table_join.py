@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import pickle
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -38,15 +39,15 @@ from slidejoin.plan.plan import make_plan
 from slidejoin.predicate.expression.expr import Column, rewritten
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.table_rows import TableSpec
-from slidejoin.spark.bucket.tasks import table_task
+from slidejoin.spark.bucket.tasks import ROWS, read_task, table_task
 from slidejoin.spark.driver.assembly import CACHE_DIR, aggregate_type, check_columns
 from slidejoin.spark.driver.binding import APART, arrow_schema, schema_of
 from slidejoin.spark.driver.collations import check_collations, keyed_join
 from slidejoin.spark.driver.event_time import DELAY, marks_of
 from slidejoin.spark.job.checks import SparkJoinError, check_frame, check_output, check_running, is_connect
 from slidejoin.spark.job.column_names import compared_columns, folds_names, quoted, task_column
-from slidejoin.spark.job.interpreter import check_workers, workers_of
-from slidejoin.spark.state.blocks import canonical
+from slidejoin.spark.job.interpreter import check_workers, workers_of, workers_run_this_python
+from slidejoin.spark.state.blocks import open_block
 from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ MIRRORED: dict[JoinType, JoinType] = {"inner": "inner", "right": "left"}
 
 NO_COLUMN = "#slidejoin:row"
 """The column of rows of which only the number counts."""
+
+MOST_BYTES = "spark.driver.maxResultSize"
+TOO_LARGE = re.compile(rf"Total size of serialized results of .+? \(([^)]+)\) is bigger than {MOST_BYTES} \(([^)]+)\)")
 
 _sent: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
 """Files that a session, or a context of many sessions, has."""
@@ -221,7 +225,7 @@ def table_join(left: DataFrame, right: DataFrame, config: JoinSpec) -> DataFrame
     wired = wired_table(left, right, config)
     session = left.sparkSession
     check_workers(session, streaming=False)
-    table = canonical(wired.needed(wired.table).toArrow(), wired.given[wired.table])
+    table = _collected(wired)
     spec = TableSpec(
         config=replace(wired.config, window=TableWindow(table.num_rows)),
         left=wired.given[wired.stream],
@@ -353,6 +357,35 @@ def _marked_as(rows: DataFrame, wired: WiredTable) -> DataFrame:
 
 
 # -- the way of the table to the tasks ---------------------------------------------------------------------------------
+
+
+def _collected(wired: WiredTable) -> pa.Table:
+    """Read the table.
+
+    Raises
+    ------
+    SparkJoinError
+        If it is larger than what Spark lets pass through the driver, which ends the reading there.
+    """
+    schema, frame = wired.given[wired.table], wired.needed(wired.table)
+    with workers_run_this_python(frame.sparkSession):
+        blocks = frame.mapInArrow(read_task(schema), ROWS)
+    try:
+        read = blocks.toArrow()
+    except Exception as error:
+        # Classic sessions and those of Connect raise one of several errors here.
+        fit = TOO_LARGE.search(str(error))
+        if fit is None:
+            raise
+        msg = (
+            f"the table, the {wired.table} side, has more than {fit[2]}, which is {MOST_BYTES}: its columns "
+            f"{', '.join(schema.names)} pass through the driver, and each Python worker holds them with an index. Give "
+            "a table of fewer rows or columns: those that on= and select= do not name are not read. Or raise "
+            f"{MOST_BYTES}, and with it spark.driver.memory, before the session starts"
+        )
+        raise SparkJoinError(msg) from error
+    batches = [open_block(block.as_buffer(), schema) for block in read.column("block")]
+    return pa.Table.from_batches(batches, schema)
 
 
 @cache
