@@ -129,5 +129,5 @@ def test_both_engines_give_the_same(name: str, slidejoin: Shell, tmp_path: Path)
     assert len(here[1]) > 3
     assert [(field.name, str(field.type)) for field in here[0]] == [(field.name, str(field.type)) for field in spark[0]]
     # Spark looks for bad rows in columns that it reads alone, and counts rows of tables behind `where`.
-    read, bad = (name == "static"), (name == "aggregates")
+    read, bad = (name == "static"), (name == "aggregates" or "semi" in name or "anti" in name)
     assert here[2][read : 4 - bad] == spark[2][read : 4 - bad]

@@ -269,3 +269,11 @@ def test_what_standard_input_cannot_be(old: str, new: str, message: str, slidejo
     result = slidejoin("run", job(tmp_path, PIPE.replace(old, new, 1)))
     assert result.status == 2
     assert message in result.err
+
+
+def test_a_job_stops_after_a_time(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    ran = slidejoin("run", job(tmp_path, HERE + '\nevery = "10 ms"\nstop_after = "2 seconds"\n'), "--json")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.events()[-1]["stopped"] is True
+    assert found(tmp_path) == expected(1)

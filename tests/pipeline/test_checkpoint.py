@@ -84,3 +84,10 @@ def test_a_limit_of_memory_ends_the_job(tmp_path: Path):
         run(tmp_path, JOB + '\nembedded = { memory_limit = "1000 B" }')
     assert run(tmp_path, JOB + '\nembedded = { memory_limit = "1 GiB", threads = 1 }').totals.batches == 2
     assert pairs(tmp_path) == expected(2)
+
+
+def test_once_is_one_micro_batch(tmp_path: Path):
+    put_all(tmp_path, 3)
+    text = JOB.replace('checkpoint = "checkpoint"', 'checkpoint = "checkpoint", trigger = "once"')
+    assert [one.number for one in run(tmp_path, text).batches] == [0]
+    assert pairs(tmp_path) == expected(3)

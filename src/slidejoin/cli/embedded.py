@@ -7,7 +7,7 @@ import logging
 import sys
 import tempfile
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, TextIO
@@ -54,6 +54,9 @@ ALTERNATIVES = "{"
 READ_OPTIONS: dict[str, tuple[str, ...]] = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS}
 
 NANOSECONDS = 1_000_000_000
+
+ALL = 1 << 62
+"""More rows than any source has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +141,6 @@ def _check_sink(job: Job) -> None:
     if sink.format not in known:
         msg = f"sink.format: {sink.format!r} is written by Spark alone."
         raise OnlySparkError(msg)
-    if sink.once:
-        msg = 'sink.trigger: "once", all rows in one micro-batch, is for Spark alone.'
-        raise OnlySparkError(msg)
     _check_places(job, sink)
     for name in sink.options:
         if name.lower() not in known[sink.format]:
@@ -182,11 +182,12 @@ def _source(job: Job, source: Source) -> RowSource:
         return _input(source)
     if source.kafka is not None:
         topics = topics_of(source)
+        topics = replace(topics, records=ALL) if job.sink.once else topics
         shape = Shape(topics.schema(source.name), source.columns, source.where, source.name)
         return TopicSource(source.name, topics, shape)
     path = str(local_path(source.path or "", job.session))
     files = _files(path)
-    limits = Limits(rows=source.max_rows, files=source.max_files_per_trigger)
+    limits = Limits(ALL, None) if job.sink.once else Limits(source.max_rows, source.max_files_per_trigger)
     if source.format == "delta":
         schema = delta_schema(Path(path), source.name)
         shape = Shape(schema, source.columns, source.where, source.name)

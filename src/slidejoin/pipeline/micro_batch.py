@@ -137,7 +137,9 @@ class MicroBatchJoin:
         return tuple(name for name in schema.names if name in names)
 
     def begin(self, state: bytes = b"") -> None:
-        """Create the join, or restore it from a state."""
+        """Create the join, unless that is done, or restore it from a state."""
+        if not state and self._join is not None:
+            return
         select = self._selection()
         if state and self._semi is not None:
             (size,) = SIZE.unpack_from(state)
