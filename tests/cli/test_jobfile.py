@@ -12,6 +12,7 @@ from slidejoin.cli.job import Job, Session, Sink, Source
 from slidejoin.cli.jobfile import read_job, read_job_text
 from slidejoin.errors import ConfigError
 from slidejoin.options import BiSort, POJoin
+from slidejoin.spec.window import TableWindow
 
 BASE = Path("/data")
 
@@ -266,7 +267,10 @@ WRONG = [
     (
         "max_files_per_trigger = 2",
         "stream = false",
-        "sources.quotes.stream: is false while the other source is a stream; expected both to be the same.",
+        (
+            "join.window: is for joins in a window, and the source quotes is a table (stream = false), all of whose "
+            "rows are met; remove the key, or make the source a stream."
+        ),
     ),
     (
         'sep = ";"',
@@ -579,3 +583,23 @@ def test_an_error_names_the_file(tmp_path: Path):
     file.write_text(replaced('path = "trips"', ""))
     with pytest.raises(ConfigError, match=r"job\.toml: sources\.trips\.path: missing"):
         read_job(file)
+
+
+def test_joins_with_tables_have_no_window() -> None:
+    text = GOOD.replace("max_files_per_trigger = 2", "stream = false").replace(TIMED, "")
+    made = read(text)
+    assert made.stream
+    assert isinstance(made.join.window, TableWindow)
+    for line in ('strategy = "hash"', "partitions = 3", "spread = 2", 'late = "emit"'):
+        key = line.partition(" ")[0]
+        with pytest.raises(
+            ConfigError, match=rf"^join\.{key}: is for joins in a window, and the source quotes is a table"
+        ):
+            read(text.replace("[join]", f"[join]\n{line}"))
+    both = text.replace('path = "trips"', 'path = "t"\nstream = false').replace(
+        'checkpoint = "/elsewhere/checkpoint"\ntrigger = "10 seconds"', ""
+    )
+    made = read(both)
+    assert (made.stream, isinstance(made.join.window, TableWindow)) == (False, True)
+    with pytest.raises(ConfigError, match=r"^join\.window: missing"):
+        read(GOOD.replace(TIMED, ""))

@@ -291,6 +291,80 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     assert "Spark's log: " in again.err
 
 
+RATES = """
+[sources.trips]
+format = "parquet"
+path = "trips"
+max_files_per_trigger = 1
+
+[sources.rates]
+format = "csv"
+path = "rates"
+stream = false
+schema = "low BIGINT, high BIGINT, rate INT"
+
+[join]
+left = "trips"
+right = "rates"
+on = "l.cents BETWEEN r.low AND r.high"
+how = "left"
+select = ["l.id", "r.rate"]
+
+[sink]
+format = "parquet"
+path = "out"
+checkpoint = "checkpoint"
+
+[spark]
+master = "local[2]"
+"""
+
+
+def rated(folder: Path) -> list[tuple[int, int | None]]:
+    table = pq.read_table(folder / "out")
+    return sorted(zip(table["id"].to_pylist(), table["rate"].to_pylist(), strict=True))
+
+
+def test_a_stream_with_a_table(slidejoin: Shell, tmp_path: Path):
+    for hour in (0, 1):
+        put(tmp_path, hour)
+    (tmp_path / "rates").mkdir()
+    (tmp_path / "rates" / "a.csv").write_text("0,150,1\n151,250,2\nnone,none,none\n")
+    ran = slidejoin("run", job(tmp_path, RATES), "--json")
+    assert (ran.status, ran.err) == (0, "")
+    *_, done = ran.events()
+    assert (done["batches"], done["rows_in"], done["rows_out"]) == (2, 8, 8)
+    notes = [event["message"] for event in ran.events() if event["event"] == "note"]
+    assert [note.partition(" as sources")[0] for note in notes] == ["warning: 1 row of source rates not"]
+    assert rated(tmp_path) == [(0, 1), (1, 2), (2, None), (3, None), (10, 1), (11, 2), (12, None), (13, None)]
+
+
+@pytest.mark.nightly
+def test_a_stream_with_a_table_again(slidejoin: Shell, tmp_path: Path):
+    put(tmp_path, 0)
+    (tmp_path / "rates").mkdir()
+    (tmp_path / "rates" / "a.csv").write_text("0,150,1\n151,250,2\n")
+    explained = slidejoin("explain", job(tmp_path, RATES))
+    assert (explained.status, explained.err) == (0, "")
+    assert "a join with a table, the right side: every left row meets all of its rows" in explained.out
+    assert "result: id bigint, rate int" in explained.out
+    assert slidejoin("run", job(tmp_path, RATES)).status == 0
+    put(tmp_path, 1)
+    (tmp_path / "rates" / "b.csv").write_text("251,999,3\n")
+    # Without a state another predicate is no other join.
+    ran = slidejoin("run", job(tmp_path, RATES.replace("r.high", "r.high + 0")))
+    assert (ran.status, ran.err) == (0, "")
+    assert rated(tmp_path) == [(0, 1), (1, 2), (2, None), (3, None), (10, 1), (11, 2), (12, None), (13, 3)]
+    windowed = RATES.replace("stream = false", "").replace('"rates"', '"rates"\n', 1)
+    windowed = windowed.replace("[sink]", '[join.window]\nkind = "count"\nrows = 5\norder_by = "id"\n[sink]')
+    windowed = windowed.replace("low BIGINT", "id BIGINT, low BIGINT")
+    ran = slidejoin("run", job(tmp_path, windowed))
+    assert ran.status != 0
+    assert "a stream with a table" in ran.err
+    here = slidejoin("run", job(tmp_path, RATES.replace('[spark]\nmaster = "local[2]"', "")), "--engine", "embedded")
+    assert (here.status, "is run by Spark alone" in here.err) == (2, True)
+
+
 @pytest.mark.nightly
 def test_a_static_job_of_nearest_matches(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)

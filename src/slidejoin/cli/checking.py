@@ -96,7 +96,9 @@ def explain_job(job: Job, name: str) -> str:
     check_job(job)
     with spark_session(job.session, f"slidejoin explain {name}") as spark:
         frames = load_all(spark, job)
-        result = result_of(job, frames)
+        tables = [one for one, frame in frames.items() if not (frame.isStreaming or job.join.window.expires)]
+        # A table is read as it is joined, and the columns of the result are those without any row of it.
+        result = result_of(job, {**frames, **{one: frames[one].limit(0) for one in tables}})
         plan = explained(job, frames)
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema.fields)
     sources = [shown_source(source) for source in job.sources.values()]

@@ -83,6 +83,9 @@ def prepared(job: Job) -> EmbeddedJob:
     if job.join.pair_id is not None:
         msg = "join.pair_id: ids of pairs are computed by Spark alone."
         raise OnlySparkError(msg)
+    if not job.join.window.expires:
+        msg = "sources: a job whose join has no window, of a table, is run by Spark alone."
+        raise OnlySparkError(msg)
     names = [job.join.left] if job.join.right is None else [job.join.left, job.join.right]
     if len([name for name in names if job.sources[name].path == STANDARD]) > 1:
         msg = f"sources.{names[1]}.path: standard input is the other source too; give one of them a folder."

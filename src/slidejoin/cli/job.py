@@ -164,7 +164,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """What `slidejoin.spark.stream_join` is called with; `right` is None in a self-join."""
+    """What `slidejoin.spark.stream_join` is called with; `right` is None in a self-join.
+
+    The window of a join with a table is a `TableWindow`.
+    """
 
     left: str
     right: str | None
@@ -259,5 +262,5 @@ class Job:
 
     @property
     def stream(self) -> bool:
-        """Whether the sources are streams; all are, or none."""
-        return self.sources[self.join.left].stream
+        """Whether a source is a stream; the other one may be a table."""
+        return any(source.stream for source in self.sources.values())

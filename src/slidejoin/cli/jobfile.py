@@ -33,10 +33,10 @@ from slidejoin.spec.join_options import JOIN_TYPES, LATE, STRATEGIES
 from slidejoin.spec.join_spec import algorithms
 from slidejoin.spec.nearest import DIRECTIONS, Nearest
 from slidejoin.spec.options import options_named
-from slidejoin.spec.window import CountWindow, Span, TimeWindow, length_of
+from slidejoin.spec.window import CountWindow, Span, TableWindow, TimeWindow, length_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from slidejoin.spec.options import Options
@@ -59,6 +59,7 @@ JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
     *("keep", "late", "strategy", "spread", "partitions", "algorithm", "pair_id"),
 )
+OF_WINDOWS = ("strategy", "spread", "partitions", "late")
 KEEP_KEYS = ("left", "right", "direction", "k")
 TIME_KEYS = ("length", "on", "left_on", "right_on", "lateness")
 COUNT_KEYS = ("rows", "slide", "order_by")
@@ -207,7 +208,7 @@ def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
             raise ConfigError(msg)
     aliases = table.texts("aliases", 'two names such as ["l", "r"]', 2) or ("l", "r")
     on = table.text("on", f'an SQL condition such as "{aliases[0]}.a < {aliases[1]}.b"')
-    window, order_by = _window(table.table("window", WINDOW_KEYS, "the table [join.window]"))
+    window, order_by = _scope(table, [sources[name] for name in (left, right) if name is not None])
     return Join(
         left=left,
         right=right,
@@ -292,6 +293,21 @@ def _named(table: TomlTable, key: str, sources: Mapping[str, Source]) -> str:
     return name
 
 
+def _scope(table: TomlTable, sources: Sequence[Source]) -> tuple[CountWindow | TimeWindow, str | None]:
+    """Return the window, and the column of the order; of a stream with a table, or two without a window, all rows."""
+    static = [source for source in sources if not source.stream]
+    if len(sources) == 1 or not static or (len(static) > 1 and "window" in table):
+        return _window(table.table("window", WINDOW_KEYS, "the table [join.window]"))
+    for key in ("window", *OF_WINDOWS):
+        if key in table:
+            msg = (
+                f"{table.at(key)}: is for joins in a window, and the source {static[-1].name} is a table "
+                "(stream = false), all of whose rows are met; remove the key"
+            )
+            raise ConfigError(f"{msg}." if len(static) > 1 else f"{msg}, or make the source a stream.")
+    return TableWindow(1), None
+
+
 def _window(table: TomlTable) -> tuple[CountWindow | TimeWindow, str | None]:
     """Return the window, and for one of rows the column of the order."""
     kind = table.choice("kind", ("time", "count"), "time")
@@ -341,10 +357,6 @@ def _check_use(sources: Mapping[str, Source], join: Join) -> None:
         if name not in used:
             msg = f"sources.{name}: not used by the join, which names {' and '.join(used)}; remove it or name it there."
             raise ConfigError(msg)
-    if len({sources[name].stream for name in used}) > 1:
-        static = next(name for name in used if not sources[name].stream)
-        msg = f"sources.{static}.stream: is false while the other source is a stream; expected both to be the same."
-        raise ConfigError(msg)
 
 
 def _target(

@@ -232,7 +232,7 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             frames[join.left],
             None if join.right is None else frames[join.right],
             on=join.on,
-            window=join.window,
+            window=join.window if join.window.expires else None,
             order_by=join.order_by,
             how=join.how,
             output=join.output,

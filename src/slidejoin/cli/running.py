@@ -24,6 +24,7 @@ from slidejoin.cli.pipeline import (
     brief,
     explained,
     load_all,
+    observed,
     planned_batches,
     result_of,
     transient,
@@ -100,7 +101,7 @@ def run_job(
 def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
     with (
         _only_one(job, reporter, stop) as lock,
-        _compiling(job.session) as compiling,
+        _compiling(job.session, tables=not job.join.window.expires) as compiling,
         spark_session(
             job.session, f"slidejoin {name}", json=json, stop=stop, locks=() if lock is None else (lock,)
         ) as spark,
@@ -140,7 +141,7 @@ def _checkpoint(job: Job) -> Path | None:
 
 
 @contextmanager
-def _compiling(session: Session) -> Iterator[Compiling | None]:
+def _compiling(session: Session, *, tables: bool = False) -> Iterator[Compiling | None]:
     """Compile kernels while Spark starts, if a local one is going to need them."""
     if not session.master.startswith("local") or find_spec("pyspark") is None:
         yield None  # which the session says
@@ -148,7 +149,8 @@ def _compiling(session: Session) -> Iterator[Compiling | None]:
     from slidejoin.spark.job.workers import compiling_ahead  # noqa: PLC0415 - belongs to an extra
 
     folder = run_folder()
-    with compiling_ahead(session.conf.get(CACHE_DIR), folder.folder("compiling"), (folder.lock,)) as compiling:
+    cache, temporary = session.conf.get(CACHE_DIR), folder.folder("compiling")
+    with compiling_ahead(cache, temporary, (folder.lock,), tables=tables) as compiling:
         yield compiling
 
 
@@ -176,11 +178,24 @@ def _workers_starting(spark: SparkSession, session: Session) -> Iterator[None]:
 
 
 def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, stop: Event) -> RunTotals:
-    from pyspark.sql import functions  # noqa: PLC0415 - slow to load
+    from pyspark.sql import Observation, functions  # noqa: PLC0415 - slow to load
 
     _checkpointed(spark, job)
     _without_empty_batches(spark, job)
-    result = result_of(job, load_all(spark, job)).observe(OBSERVED, functions.count(functions.lit(1)).alias("rows"))
+    tables: dict[str, Observation] = {}
+
+    def observe(frame: DataFrame, name: str, *columns: Column) -> DataFrame:
+        if frame.isStreaming:
+            return observed(frame, name, *columns)
+        # A table is read once, before the query, whose progress does not have it.
+        tables[name] = Observation()
+        return frame.observe(tables[name], *columns)
+
+    result = result_of(job, load_all(spark, job, observe))
+    bad = {name.removeprefix(BAD_ROWS): values_of(one).get("rows", 0) for name, one in tables.items()}
+    for advice in LostRowsAdvice(job).of_tables(0, bad):
+        reporter.note(advice)
+    result = result.observe(OBSERVED, functions.count(functions.lit(1)).alias("rows"))
     if stop.is_set():
         raise Stopped
     keep_join(job, spec, new=True)

@@ -58,7 +58,7 @@ of count windows compare ordinals too, and texts have hashes, which are the same
 
 COMPILE = """
 from slidejoin.spark.job.workers import compile_ahead
-compile_ahead(*arguments)
+compile_ahead(arguments[0], tables=arguments[1])
 """
 
 
@@ -167,7 +167,9 @@ class Compiling:
 
 
 @contextmanager
-def compiling_ahead(cache: str | None, temporary: Path, locks: Sequence[int] = ()) -> Iterator[Compiling | None]:
+def compiling_ahead(
+    cache: str | None, temporary: Path, locks: Sequence[int] = (), *, tables: bool = False
+) -> Iterator[Compiling | None]:
     """Let another process call `compile_ahead` meanwhile, if anything is to be compiled; it ends with the block.
 
     Parameters
@@ -178,14 +180,16 @@ def compiling_ahead(cache: str | None, temporary: Path, locks: Sequence[int] = (
         A folder for its temporary files.
     locks : sequence of int
         Descriptors of locks that it holds as long as it runs.
+    tables : bool
+        As for `compile_ahead`.
     """
     from slidejoin.jit.warming import uncompiled
 
-    missing = uncompiled(OF_NO_BUCKET)
+    missing = uncompiled(FUSED if tables else OF_NO_BUCKET)
     if not missing:
         yield None
         return
-    command = python_command(COMPILE, cache)
+    command = python_command(COMPILE, cache, tables)
     # A separate process group, because it has helpers, which must end with it.
     with subprocess.Popen(  # noqa: S603 - this interpreter, this package
         command,
