@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slidejoin.bench import CASES, case, machine, spark, tasks
+from slidejoin.bench import CASES, case, machine, pipeline, spark, tasks
 from slidejoin.bench.machine import MemorySpeed
 from slidejoin.cli import main
 
@@ -44,6 +44,14 @@ def test_text_is_for_people(capsys):
     assert "case tasks: 1 threads, seed 1, 0.02 of the rows" in capsys.readouterr().out
 
 
+def test_a_pipeline_is_measured_from_the_command_to_its_end(capsys):
+    assert call("pipeline", "--rows", "2^11", "--threads", "1", "--json") == 0
+    (speed,) = json.loads(capsys.readouterr().out)["speeds"]
+    assert (speed["engine"], speed["rows"]) == ("embedded", 4096)
+    assert speed["pairs"] > 0
+    assert 0 < speed["rows"] / speed["rows_per_second"] < speed["seconds"]
+
+
 def test_numbers_may_be_powers(given: dict[str, Any]):
     assert call("spark", "--window", "2^9", "--push", "2^7", "--buckets", "3") == 0
     assert (given["window"], given["push"], given["buckets"]) == (512, 128, 3)
@@ -59,12 +67,13 @@ def test_names_are_parted_by_commas(given: dict[str, Any]):
     assert given["only"] == ("offers", "trades")
 
 
-@pytest.mark.parametrize("module", [tasks, spark, machine], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [tasks, spark, pipeline, machine], ids=lambda module: module.__name__)
 def test_what_is_not_given_is_as_in_the_case(module: Any, given: dict[str, Any]):
     assert call(module.__name__.rpartition(".")[2]) == 0
     assert given.pop("run") is module.run
     assert given.pop("json") is False
-    assert given.pop("compiled", False) == (module is not machine), "memory is measured without a join"
+    # Memory is measured without a join, and the pipeline in other processes.
+    assert given.pop("compiled", False) == (module not in {machine, pipeline})
     defaults = {name: one.default for name, one in signature(module.run).parameters.items()}
     given = {name: value for name, value in given.items() if not (module is machine and defaults[name] is None)}
     assert given == {name: defaults[name] for name in given}
@@ -89,7 +98,7 @@ def test_a_case_has_at_most_eight_parameters(case: str, capsys):
     [
         (
             ("taks",),
-            "slidejoin: bench: unknown case 'taks'; the cases are tasks, spark, machine. Did you mean 'tasks'? Others",
+            "slidejoin: bench: unknown case 'taks'; the cases are tasks, spark, pipeline, machine. Did you mean 'tasks'?",
         ),
         (("band",), "are in a checkout of slidejoin: python -m benchmarks.cases"),
         (("machine", "--window", "5"), "No such option: --window"),

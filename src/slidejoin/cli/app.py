@@ -270,6 +270,25 @@ def spark(
         )  # fmt: skip
 
 
+@bench.command(short_help=CASES["pipeline"])
+def pipeline(
+    *,
+    rows: Annotated[int, typer.Option(parser=_number, metavar="ROWS", help="Rows of each side.")] = 4_000_000,
+    spark: Annotated[bool, typer.Option("--spark", help="Run the same job on a local Spark too.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of each engine; as without the option by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the rows.")] = 1,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure a job file over files of Parquet, see docs/benchmarks.md."""
+    with errors_reported(debug=debug):
+        from slidejoin.bench.pipeline import run  # noqa: PLC0415 - loads NumPy and PyArrow
+
+        _measure(run, json=json, rows=rows, spark=spark, threads=threads, seed=seed)
+
+
 @bench.command(short_help=CASES["machine"])
 def machine(
     *,
