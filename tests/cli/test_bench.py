@@ -98,7 +98,7 @@ def test_a_case_has_at_most_eight_parameters(case: str, capsys):
     [
         (
             ("taks",),
-            "slidejoin: bench: unknown case 'taks'; the cases are tasks, spark, pipeline, machine. Did you mean 'tasks'",
+            "bench: unknown case 'taks'; the cases are tasks, spark, pipeline, machine. Did you mean 'tasks'? Others",
         ),
         (("band",), "are in a checkout of slidejoin: python -m benchmarks.cases"),
         (("machine", "--window", "5"), "No such option: --window"),
