@@ -39,7 +39,7 @@ docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
 	@echo "open site/index.html"
 
 ##@ For work on slidejoin
-.PHONY: env lint format types layers house unit nojit nightly bench scoreboard papers wheel-test lock clean distclean
+.PHONY: env lint format types layers house unit nojit nightly matrix bench scoreboard papers wheel-test lock clean distclean
 env: $(READY) ## only make the environment, and the hook that checks the subjects of commits
 	@scripts/commit_msg.sh --install
 
@@ -69,6 +69,9 @@ nojit: $(READY) ## the tests marked nojit, with the kernels as plain Python
 
 nightly: $(READY) ## the whole suite with the long tests, and with fifty times as many random examples
 	@$(JAVA) && HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) -m "nightly or not nightly"
+
+matrix: $(READY) ## the tests marked smoke on other versions of Spark (SPARKS="4.1 4.2")
+	@$(JAVA) && scripts/matrix.sh $(or $(SPARKS),4.1 4.2)
 
 bench: $(READY) ## rows a second of five real tasks, beside Polars and DuckDB
 	$(BIN)/slidejoin bench tasks

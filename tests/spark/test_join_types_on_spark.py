@@ -167,6 +167,7 @@ def test_windowed_aggregation_follows(
     assert {start: count for start, count in got.items() if start >= 0} == counts
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     "name", [*(pytest.param(name, marks=pytest.mark.nightly) for name in ("full", "scattered")), "once"]
 )

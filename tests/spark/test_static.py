@@ -18,6 +18,7 @@ L, R = ("col", "left", "x"), ("col", "right", "x")
 WINDOW = sj.TimeWindow("10 seconds", on="ts")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("on", "predicate", "strategy"),
     [

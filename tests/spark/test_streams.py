@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+pytestmark = pytest.mark.smoke
+
 L, R = ("col", "left", "x"), ("col", "right", "x")
 BAND = ("between", L, ("-", R, ("lit", 1)), ("+", R, ("lit", 1)))
 PREDICATES: dict[str, tuple[str, tuple[Any, ...]]] = {

@@ -144,6 +144,7 @@ def streams(request: pytest.FixtureRequest, feed: Feed, tmp_path_factory: pytest
     return feed
 
 
+@pytest.mark.smoke
 def test_streams(streams: Feed) -> None:
     left = [row for batch in BATCHES for row in batch["left"]]
     for case in ("keyed, left", "sums"):

@@ -51,7 +51,7 @@ from slidejoin.spark.bucket.tasks import (
     rows_task,
     sum_task,
 )
-from slidejoin.spark.driver.binding import arrow_schema, schema_of
+from slidejoin.spark.driver.binding import UTC, arrow_schema, schema_of
 from slidejoin.spark.driver.collations import check_collations
 from slidejoin.spark.driver.event_time import check_match_time
 from slidejoin.spark.job.checks import SparkJoinError
@@ -269,7 +269,7 @@ def aggregate_type(one: BoundAggregate, right: DataFrame) -> DataType:
     """Return the type of an aggregate for Spark: the smallest and the largest value have that of their column."""
     if one.function in ("min", "max") and one.column is not None:
         return right.schema[one.column].dataType
-    return from_arrow_type(one.kind)
+    return from_arrow_type(one.kind, prefer_timestamp_ntz=True)
 
 
 def check_names(frames: dict[Side, DataFrame], spec: SparkJoinSpec) -> None:
@@ -317,7 +317,7 @@ def _check_type(frame: DataFrame, whose: str, name: str) -> None:
     """
     kind = frame.schema[name].dataType
     try:
-        arrow = to_arrow_type(kind, timezone="UTC", error_on_duplicated_field_names_in_struct=True)
+        arrow = to_arrow_type(kind, **UTC, error_on_duplicated_field_names_in_struct=True)
     except Exception:  # noqa: BLE001 - whatever Spark says of a type that Arrow does not have
         arrow = None
     if arrow is None or _has_empty_struct(arrow):
@@ -393,6 +393,9 @@ def bucketed(
 ) -> DataFrame:
     """Add the operator of the buckets to packed rows; its figures are reported under the predicate."""
     name, report, out = join_name(predicate), None, result
+    if not spec.streaming:
+        # Spark 4.1 starts what coordinates state stores with the list of queries, and needs it without streams too.
+        _ = packed.sparkSession.streams.active
     if spec.streaming and not spec.observed:
         report = teller(packed.sparkSession, name)
     if spec.observed:

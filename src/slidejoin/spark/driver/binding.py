@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -40,7 +41,11 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.window import Window
 
-__all__ = ["APART", "BoundJoin", "arrow_schema", "bound_to", "schema_of"]
+__all__ = ["APART", "UTC", "BoundJoin", "arrow_schema", "bound_to", "schema_of"]
+
+UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+"""The argument by which times are of UTC: 4.1 takes that for granted."""
+
 
 APART = "__slidejoin_right"
 """Suffix of the operator's right columns where they are not the result's: no input has such names."""
@@ -257,6 +262,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - any of Spark's types
     try:
-        return to_arrow_type(kind, timezone="UTC")
+        return to_arrow_type(kind, **UTC)
     except Exception:  # noqa: BLE001 - whatever Spark says of a type that Arrow has not
         return pa.null()
