@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,8 @@ WARM = 1
 def rows(seed: int, first: int, last: int) -> tuple[pa.Table]:
     """Return rows first…last-1 of the stream."""
     draw = np.random.default_rng([seed, first])
-    return (pa.table({"i": np.arange(first, last), "v": draw.integers(0, SPAN, last - first)}),)
+    columns: dict[str, Any] = {"i": np.arange(first, last), "v": draw.integers(0, SPAN, last - first)}
+    return (pa.table(columns),)
 
 
 def ranges(count: int) -> pa.Table:
@@ -46,7 +47,8 @@ def ranges(count: int) -> pa.Table:
     low = np.concatenate([[0], ends])
     high = np.concatenate([ends - 1, [SPAN]])
     order = draw.permutation(low.size)
-    return pa.table({"low": low[order], "high": high[order], "range": np.arange(low.size)})
+    columns: dict[str, Any] = {"low": low[order], "high": high[order], "range": np.arange(low.size)}
+    return pa.table(columns)
 
 
 def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,6 +67,11 @@ def joined(spark: SparkSession, stream: DataFrame, table: Path, output: str) -> 
         select=["l.i", "r.range"],
         output=output,  # type: ignore[arg-type]  # one of its names
     )
+
+
+def started(spark: SparkSession, files: InputFiles, query: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """Return a query over the stream."""
+    return query(files.frames(spark)[0])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -93,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             }
             for turn in range(options.turns):
                 for name, query in made.items():
-                    done = run_query(lambda query=query: query(files.frames(spark)[0]), root / f"{name}.{turn}")
+                    done = run_query(partial(started, spark, files, query), root / f"{name}.{turn}")
                     took = float(np.sum(done.seconds(WARM)))
                     speed = options.push * (len(files.rows) - WARM) / took / 1e6
                     first = f"first result after {done.first_result:.1f} s"

@@ -196,6 +196,23 @@ def test_a_restart_reads_the_table_again(spark: SparkSession, tmp_path: Path) ->
     ]  # fmt: skip
 
 
+def test_each_micro_batch_may_read_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    from slidejoin.spark import stream_join
+
+    feed, got = Feed(spark, tmp_path), []
+    feed.add([{"left": [(1, 1, "a", 0), (2, 7, "b", 1)]}, {"left": [(3, 1, "c", 2)]}])
+
+    def write(batch: DataFrame, number: int) -> None:
+        rates = spark.createDataFrame([(0, 5, number)], "low long, high long, rate int")
+        got.extend(
+            (row["id"], row["rate"]) for row in stream_join(batch, rates, on="l.x BETWEEN r.low AND r.high").collect()
+        )
+
+    writer = feed.stream("left").writeStream.foreachBatch(write).trigger(availableNow=True)
+    finish(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start())
+    assert got == [(1, 0), (3, 1)]
+
+
 def test_names_and_columns(spark: SparkSession) -> None:
     from slidejoin.spark import stream_join
 
