@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -113,7 +113,7 @@ def _write(folder: Path, rows: int, seed: int) -> None:
         (folder / side).mkdir()
         for number in range(FILES):
             ids = np.arange(number * size, (number + 1) * size)
-            columns = {
+            columns: dict[str, Any] = {
                 "id": ids,
                 "k": random.integers(0, KEYS, size),
                 "price": random.random(size) * 100,
