@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slidejoin.cli import main
 from slidejoin.cli.engine import chosen_engine
 from slidejoin.cli.jobfile import read_job_text
-from slidejoin.errors import ConfigError
+from slidejoin.errors import ConfigError, MissingPackageError
 from tests.cli.test_command import call
 
 if TYPE_CHECKING:
@@ -123,3 +125,22 @@ def test_the_options_of_the_command(folder: Path, capsys: pytest.CaptureFixture[
         (folder / "job.toml").write_text(f"{text}\n{JOB}")
         assert call("run", str(folder / "job.toml")) == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_missing_package_is_a_reason_for_spark(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    job = read_job_text(JOB.replace('path = "a" }', 'path = "a", where = "k > 0" }'), folder)
+    chosen = chosen_engine(job)
+    assert chosen.name == "spark"
+    assert chosen.why.startswith(
+        "sources.a: expressions need the package duckdb, which is not installed. Install it: pip"
+    )
+    with pytest.raises(MissingPackageError, match=r'pip install "slidejoin\[pipeline\]"'):
+        chosen_engine(job, "embedded")
+
+
+def test_the_state_of_a_job_in_one_process_is_not_shown(folder: Path, capsys: pytest.CaptureFixture[str]):
+    (folder / "embedded.json").touch()
+    with pytest.raises(SystemExit):
+        main(["state", str(folder)])
+    assert f"{folder} is the checkpoint of a job in one process; state shows those of Spark" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from slidejoin.cli.reporting import Debug, Json, PlainReporter, document, errors
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
 from slidejoin.cli.stopping import stop_later
 from slidejoin.errors import ConfigError, nearest
+from slidejoin.pipeline.checkpoint import is_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,9 @@ def state(
     """
     with errors_reported(debug=debug):
         _check_options(repartition, to, {"stores": stores, "strategy": strategy, "spread": spread}, batch)
+        if is_embedded(Path(checkpoint)):
+            msg = f"{checkpoint} is the checkpoint of a job in one process; state shows those of Spark alone"
+            raise ConfigError(msg)
         session = Session("local[*]", _settings(conf or []))
         from slidejoin.cli.session import spark_session  # noqa: PLC0415 - belongs to an extra, and is slow to load
 

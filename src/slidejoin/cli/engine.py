@@ -6,10 +6,11 @@ a source, the sink or an expression needs Spark; otherwise this process.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from slidejoin.cli.paths import STANDARD, local_path
-from slidejoin.errors import ConfigError
+from slidejoin.errors import ConfigError, MissingPackageError
 from slidejoin.pipeline.checkpoint import SPARK, is_embedded
 from slidejoin.pipeline.source import OnlySparkError
 
@@ -87,6 +88,10 @@ def _chosen(job: Job, engine: Engine | None) -> ChosenEngine:
             return ChosenEngine("spark", str(error).rstrip("."))
         msg = f'{error} Use another one, or write engine = "spark".'
         raise ConfigError(msg) from error
+    except MissingPackageError as error:
+        if wanted == "auto" and find_spec("pyspark") is not None:
+            return ChosenEngine("spark", str(error).rstrip("."))
+        raise
     return ChosenEngine("embedded", ENOUGH if wanted == "auto" else said, ready)
 
 
