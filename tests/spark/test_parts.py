@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 
 from slidejoin.errors import StateError
 from slidejoin.spark.bucket.results import result_batches, to_frame
-from slidejoin.spark.bucket.tasks import JoinTask, pack_task
+from slidejoin.spark.bucket.tasks import JoinTask, pack_task, read_task, table_task
 from slidejoin.spark.job import checks, workers
 from slidejoin.spark.job.workers import default_folder
 from slidejoin.spark.state.blocks import canonical, open_block, open_sealed, seal, to_block
@@ -148,7 +148,9 @@ def test_java_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tasks_are_small_and_load_nothing_heavy() -> None:
     """A worker unpickles a task before it is ready: kernels must not be compiled by that."""
-    tasks = cloudpickle.dumps([pack_task(b"", "left", None), JoinTask(b"", None)])
+    tasks = cloudpickle.dumps(
+        [pack_task(b"", "left", None), table_task(b"", None), read_task(b""), JoinTask(b"", None)]
+    )
     listed = "[m for m in sys.modules if m.startswith(('numba', 'slidejoin'))]"
     code = f"import pickle, sys; pickle.loads({tasks!r}); print({listed})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -157,6 +159,7 @@ def test_tasks_are_small_and_load_nothing_heavy() -> None:
     names = sorted(
         [
             "slidejoin",
+            "slidejoin.jit",
             "slidejoin.jit.registry",
             "slidejoin.spark",
             *rooms,

@@ -76,8 +76,8 @@ def pack_task(
     return first_task("pack", spec, stream, cache)
 
 
-def read_task(schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function of `mapInArrow`: the rows of a table to blocks."""
+def read_task(schema: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of `mapInArrow`: the rows of a table to blocks, of a pickled schema."""
     return first_task("read", schema)
 
 
@@ -154,11 +154,13 @@ def table_rows(spec: bytes, cache: str | None, batches: Iterator[pa.RecordBatch]
     yield from joined_with_table(spec, batches)
 
 
-def read_rows(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_rows(schema: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack a task's rows of a table."""
+    import pickle
+
     from slidejoin.spark.bucket.table_rows import table_blocks
 
-    yield from table_blocks(schema, batches)
+    yield from table_blocks(pickle.loads(schema), batches)  # noqa: S301 - Spark unpickles the function, too
 
 
 FIRST: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {

@@ -369,7 +369,7 @@ def _collected(wired: WiredTable) -> pa.Table:
     """
     schema, frame = wired.given[wired.table], wired.needed(wired.table)
     with workers_run_this_python(frame.sparkSession):
-        blocks = frame.mapInArrow(read_task(schema), ROWS)
+        blocks = frame.mapInArrow(read_task(pickle.dumps(schema)), ROWS)
     try:
         read = blocks.toArrow()
     except Exception as error:
