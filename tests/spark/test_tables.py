@@ -199,7 +199,8 @@ def test_a_restart_reads_the_table_again(spark: SparkSession, tmp_path: Path) ->
 def test_each_micro_batch_may_read_the_table(spark: SparkSession, tmp_path: Path) -> None:
     from slidejoin.spark import stream_join
 
-    feed, got = Feed(spark, tmp_path), []
+    feed = Feed(spark, tmp_path)
+    got: list[Any] = []
     feed.add([{"left": [(1, 1, "a", 0), (2, 7, "b", 1)]}, {"left": [(3, 1, "c", 2)]}])
 
     def write(batch: DataFrame, number: int) -> None:
