@@ -21,7 +21,7 @@ sources.a = { format = "delta", path = "a", max_files_per_trigger = 1 }
 join.self_join = "a"
 join.on = "l.k = r.k"
 join.select = ["l.id", "r.id", "l.day"]
-join.window = { length = "1 minute", on = "ts" }
+join.window = { length = "1 minute", on = "ts", lateness = "1 minute" }  # files of a commit come in any order
 sink = { format = "delta", path = "out", checkpoint = "checkpoint", partition_by = ["day"] }
 embedded = { snapshot_every = "0 seconds" }
 """
