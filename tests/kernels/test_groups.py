@@ -30,6 +30,13 @@ class Pair(NamedTuple):
     written: NDArray[np.int64]
 
 
+class Late(NamedTuple):
+    """As `Column`, of a kernel that nothing else calls."""
+
+    values: NDArray[np.int64]
+    size: int
+
+
 COLUMN, PAIR = group(Column, I64, types.int64), group(Pair, I64, OUT_I64)
 
 
@@ -61,10 +68,6 @@ def test_arrays_of_a_group_may_be_read_only(*, writable: bool) -> None:
 @pytest.mark.skipif(not hasattr(add_to, "nopython_signatures"), reason="plain Python converts nothing")
 def test_another_thread_may_have_made_the_first_call_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has installed the conversions between two looks of this one, to which none is new then."""
-
-    class Late(NamedTuple):
-        values: NDArray[np.int64]
-        size: int
 
     @kernel(group(Late, I64, types.int64), OUT_I64)
     def add_late(column: Late, sums: NDArray[np.int64]) -> None:
