@@ -142,6 +142,12 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(join_tables, "available_memory", lambda: 1000)
     with pytest.raises(sj.MemoryLimitError, match="the right table has about 4,800 bytes, and 1,000 bytes of memory"):
         sj.join(left, right, on=ON)
+    pq.write_table(right, tmp_path / "right.parquet", compression="none", use_dictionary=False)
+    for select, size in ((None, "[45],[0-9]{3}"), (["l.id"], "3,[0-9]{3}")):
+        with pytest.raises(sj.MemoryLimitError, match=f"the right table has about {size} bytes"):
+            sj.join(left, tmp_path / "right.parquet", on=ON, select=select)
+    with pytest.raises(sj.PredicateError, match="w"):
+        sj.join(left, right, on="l.w = r.v", stream=True)
 
 
 def test_empty_tables() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
@@ -123,11 +124,12 @@ def join(
         if not given.schema.names:
             msg = f"the {side} table has no columns; got {shown(left if side == 'left' else right)}"
             raise ArgumentTypeError(msg)
-    room_for(two, available_memory())
+    # What is wrong with the join is said now, also where its tables are read later.
+    schema = plan_of(config, one.schema, two.schema).layout.whole
+    room_for(two, _needed(config, "right", two.schema) if window is None else two.schema.names, available_memory())
     tables = _at_rest(config, one, two) if window is None else _in_window(config, options, one, two)
     if stream:
         return tables
-    schema = plan_of(config, one.schema, two.schema).layout.whole
     return one.back(together([table for table in tables if table.num_rows], schema))
 
 
@@ -228,15 +230,15 @@ class GivenTable:
         Returns an iterator over its rows in order, given the names of the columns that are needed.
     back : callable
         Makes of a `pyarrow.Table` what the table was given as.
-    nbytes : int or None
-        Bytes in memory, about; None where only reading tells.
+    nbytes : callable
+        Returns how many bytes columns of these names take in memory, about; None where only reading tells.
     """
 
     schema: pa.Schema
     rows: int | None
     parts: Callable[[Sequence[str]], Iterator[pa.Table]]
     back: Callable[[pa.Table], Any] = field(default=lambda table: table)
-    nbytes: int | None = None
+    nbytes: Callable[[Sequence[str]], int | None] = field(default=lambda _: None)
 
     def whole(self, names: Sequence[str]) -> pa.Table:
         """Return all rows, of these columns."""
@@ -273,7 +275,7 @@ def given_table(given: object, side: Side, *, own: bool) -> GivenTable:
         for first in range(0, table.num_rows, AT_ONCE):
             yield chosen.slice(first, AT_ONCE)
 
-    return GivenTable(table.schema, table.num_rows, parts, back, table.nbytes)
+    return GivenTable(table.schema, table.num_rows, parts, back, lambda names: table.select(list(names)).nbytes)
 
 
 def _files(paths: list[Path], side: Side) -> GivenTable:
@@ -308,15 +310,18 @@ def _dataset(given: ds.Dataset) -> GivenTable:
         if held:
             yield pa.Table.from_batches(held)
 
-    return GivenTable(given.schema, given.count_rows(), parts, nbytes=_stored_bytes(given))
+    return GivenTable(given.schema, given.count_rows(), parts, nbytes=partial(_stored_bytes, given))
 
 
-def _stored_bytes(given: ds.Dataset) -> int | None:
-    """Return how many bytes the rows of Parquet files have, decompressed; None of others."""
+def _stored_bytes(given: ds.Dataset, names: Sequence[str]) -> int | None:
+    """Return how many bytes columns of Parquet files have, decompressed; None of other files."""
     if not isinstance(given, ds.FileSystemDataset) or not isinstance(given.format, ds.ParquetFileFormat):
         return None
-    fragments: Iterable[Any] = given.get_fragments()
-    return sum(int(group.total_byte_size) for fragment in fragments for group in fragment.row_groups)
+    fragments: Any = given.get_fragments()
+    groups = (one.metadata.row_group(number) for one in fragments for number in range(one.metadata.num_row_groups))
+    columns = (group.column(number) for group in groups for number in range(group.num_columns))
+    wanted = set(names)
+    return sum(int(one.total_uncompressed_size) for one in columns if one.path_in_schema.partition(".")[0] in wanted)
 
 
 def _same(table: pa.Table) -> pa.Table:
@@ -348,18 +353,19 @@ def available_memory() -> int | None:
     return None
 
 
-def room_for(table: GivenTable, free: int | None) -> None:
-    """Refuse a table that has no room in memory.
+def room_for(table: GivenTable, names: Sequence[str], free: int | None) -> None:
+    """Refuse a table whose columns of these names have no room in memory.
 
     Raises
     ------
     MemoryLimitError
-        If it has about as many bytes as are `free`.
+        If they have more bytes than are `free`.
     """
-    if table.nbytes is None or free is None or table.nbytes <= free:
+    nbytes = table.nbytes(names)
+    if nbytes is None or free is None or nbytes <= free:
         return
     msg = (
-        f"the right table has about {table.nbytes:,} bytes, and {free:,} bytes of memory are free; it is held in "
+        f"the right table has about {nbytes:,} bytes, and {free:,} bytes of memory are free; it is held in "
         "memory while the left one is read. Give the smaller table as the right one, name fewer columns in select=, or "
         "join parts of it one after the other"
     )
