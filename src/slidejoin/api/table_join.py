@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from slidejoin.spec.join_spec import JoinSpec, make_join_spec
 from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.predicate import Expr, Expression
@@ -222,7 +221,7 @@ class TableJoin(SharedJoin):
     def _opened(self, batch: object) -> Iterator[pa.Table]:
         self._check_open()
         operator, tables = self._prepared(batch)
-        work = PushIterator(self._to_the_end(_closed(operator.push_iter(operator.prepare(tables)))))
+        work = PushIterator(self._to_the_end(operator.push_iter(operator.prepare(tables))))
         self._open = work
         return OpenIterator(self, work)
 
@@ -349,9 +348,3 @@ def table_operator(config: JoinSpec, schema: pa.Schema, table: pa.Table) -> Join
             raise MemoryLimitError(msg)
     operator.load_table(table)
     return operator
-
-
-def _closed(tables: Generator[pa.Table]) -> Generator[pa.Table]:
-    """Yield what rows produce."""
-    with closing(PushIterator(tables)) as work:
-        yield from work
