@@ -190,9 +190,9 @@ class JoinOperator:
                 self.clock = batch.clock_after
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
             return out
-        if not own and self.copies:
-            tables = {side: owned(table) for side, table in tables.items()}
         by = None if order_by is None else sort_values(tables, order_by)
+        if not own and self.copies:
+            tables = {side: owned(self.ingest.needed(side, table)) for side, table in tables.items()}
         return together(list(self.push_iter(self._prepare(tables, by))), self.plan.layout.whole)
 
     def prepare(

@@ -131,10 +131,16 @@ class Ingest:
 
     def held(self, side: Side, table: pa.Table) -> pa.Table:
         """Return the columns of a side's rows that are stored, as they are held; nothing is moved."""
-        schema = self._kept[side]
-        if not table.schema.equals(schema):
-            table = table.select(schema.names)
+        table = self._stored(side, table)
         return table if self._as_given[side] else held(table)
+
+    def needed(self, side: Side, table: pa.Table) -> pa.Table:
+        """Return the columns of a side's rows that are stored, or that late rows are output with; nothing is moved."""
+        return table if self._keeps_late else self._stored(side, table)
+
+    def _stored(self, side: Side, table: pa.Table) -> pa.Table:
+        schema = self._kept[side]
+        return table if table.schema.equals(schema) else table.select(schema.names)
 
     def _left_out(
         self,
