@@ -10,6 +10,7 @@ into. Only what the rows use is checked and copied: 16 rows of a dictionary of 2
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def used_alone(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
         If indices, views or offsets of what is used are wrong.
     """
     chunks = [_used_alone(chunk) for chunk in column.chunks]
-    return column if all(map(_same, chunks, column.chunks)) else chunks_of(chunks, column.type)
+    return column if all(map(is_, chunks, column.chunks)) else chunks_of(chunks, column.type)
 
 
 def _used_alone(chunk: Any) -> pa.Array[Any]:  # noqa: ANN401 - an array whose type decides what it has
@@ -140,10 +141,6 @@ def _unshared(views: pa.Array[Any]) -> pa.Array[Any]:
 
 def _is_view(kind: pa.DataType) -> bool:
     return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other
 
 
 SLACK = 4096
