@@ -98,7 +98,7 @@ lock: $(READY) ## write requirements/*.lock again (make lock UPGRADE=--upgrade f
 clean: ## remove caches, builds and results, keep the environment
 	rm -rf build dist site .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	rm -rf demo/out bench-results spark-warehouse metastore_db artifacts derby.log
-	find src tests scripts demo benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests scripts demo examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## remove the environment too
 	rm -rf $(VENV)

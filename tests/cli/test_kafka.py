@@ -11,18 +11,23 @@ from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from examples.spo_join import generate
+from slidejoin.pipeline.protobuf_records import protobuf_rows
 from tests.brokers import Broker, connector
 from tests.cli.shell import Shell
 from tests.cli.test_stops import Running
+from tests.pipeline.messages import ORDER, PAIR, descriptor_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from confluent_kafka import Message
 
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 log = logging.getLogger(__name__)
+
+EXAMPLE = Path(generate.__file__).parent
 
 JOB = """
 [sources.orders]
@@ -322,6 +329,117 @@ def test_avro_text_and_keys(command: Shell, broker: Broker, tmp_path: Path, stre
     assert "not UTF-8" in lines
     assert "key: not JSON" in lines
     assert base64.b64encode(b"\xff").decode() in lines
+
+
+PROTOBUF = """
+engine = "{engine}"
+[sources.a]
+format = "kafka"
+brokers = "{broker}"
+topics = "p-in"
+value = {{ format = "protobuf", descriptor = "shop.desc", message = "shop.Order" }}
+bad_rows = "drop"
+[join]
+self_join = "a"
+on = "l.side = r.side AND l.small < r.small"
+select = ["l.id", "r.id", "l.raw"]
+window = {{ length = "10 minutes", on = "ts" }}
+[sink]
+format = "kafka"
+brokers = "{broker}"
+topic = "p-{engine}"
+key = "id"
+value = {{ format = "protobuf", descriptor = "shop.desc", message = "shop.Pair" }}
+checkpoint = "{engine}"
+[spark]
+master = "local[2]"
+jars = "{jars}"
+conf = {{ "spark.sql.shuffle.partitions" = "2" }}
+"""
+
+
+def test_protobuf_on_both_engines(command: Shell, broker: Broker, tmp_path: Path):
+    orders, paired = (protobuf_rows(descriptor_set(), message) for message in (ORDER, PAIR))
+    (tmp_path / "shop.desc").write_bytes(descriptor_set())
+    rows = [
+        {"id": n, "small": n % 4, "side": ("BUY", "SELL")[n % 2], "ts": datetime(2026, 1, 1, 0, 0, n, 654321, UTC)}
+        for n in range(12)
+    ]
+    given = [row | {"best": {"k": 1, "at": None}, "raw": b"\xff", "tags": ["a"]} for row in rows]
+    messages = orders.write(pa.Table.from_pylist(given, schema=orders.schema))
+    broker.create("p-in", "p-embedded", "p-spark")
+    broker.send("p-in", [*messages[:5], b"\x08", None, *messages[5:]])
+    expected = sorted(
+        (one["id"], two["id"], max(one["ts"], two["ts"]))
+        for one in rows for two in rows if one["side"] == two["side"] and one["small"] < two["small"]
+    )  # fmt: skip
+    for engine in ("embedded", "spark"):
+        (tmp_path / "job.toml").write_text(PROTOBUF.format(engine=engine, broker=broker.address, jars=connector()))
+        ended = command("run", tmp_path / "job.toml", "--json")
+        assert ended.status == 0, ended.err
+        assert (ended.events()[0]["engine"], ended.events()[-1]["bad_rows"]) == (engine, 2)
+        records = broker.records(f"p-{engine}")
+        table, bad = paired.read([record.value() for record in records])
+        assert bad == {}
+        found = [(row["id"], row["id_right"], row["match_time"]) for row in table.to_pylist()]
+        assert sorted(found) == expected
+        assert [record.key() for record in records] == [str(row[0]).encode() for row in found]
+
+
+SEES = """
+    CREATE MACRO sees(ordinal, before, window_rows, slide) AS
+    ordinal BETWEEN greatest(before - window_rows, 0) // slide * slide AND before - 1
+"""
+"""Whether a row is among those that an arriving row sees, of which so many have arrived before it."""
+
+IN_SCOPE = {
+    "q1": """
+        SELECT one.n, one.rp, one.cp, two.n AS n_right, two.rp AS rp_right, two.cp AS cp_right
+        FROM dc1 AS one JOIN dc2 AS two ON one.rp < two.rp AND one.cp > two.cp
+        AND (sees(two.n, one.n, 200, 20) OR sees(one.n, two.n + 1, 200, 20)) ORDER BY ALL
+    """,
+    "q2": """
+        SELECT 'left' AS side, one.n, one.distance, one.fare, count(two.n) AS match_count
+        FROM trips AS one LEFT JOIN trips AS two ON sees(two.n, one.n, 1000, 100) AND (
+            one.distance > two.distance AND one.fare < two.fare OR
+            one.distance < two.distance AND one.fare > two.fare
+        ) GROUP BY ALL ORDER BY ALL
+    """,
+}
+"""The queries of SPO-Join in SQL, each row with those before it."""
+
+
+def test_the_example_of_spo_join(command: Shell, broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    rows, step = 1500, 1000
+    for count in (step, rows - step):
+        assert generate.main(["--brokers", broker.address, "--rows", str(count), "--rate", "20000"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"dc1, dc2, trips: {count:,} records each at {broker.address}" for count in (step, rows)
+    ]
+    expected = {}
+    with duckdb.connect() as database:
+        database.execute(SEES)
+        for topic in generate.TOPICS:
+            sent = [json.loads(record.value() or b"") for record in broker.records(topic)]
+            assert [row["n"] for row in sent] == list(range(rows))
+            (tmp_path / f"{topic}.json").write_text("\n".join(map(json.dumps, sent)))
+            database.execute(f"CREATE TABLE {topic} AS FROM '{tmp_path / topic}.json'")
+        for name, query in IN_SCOPE.items():
+            expected[name] = database.sql(query).fetchall()
+    for name, pairs in expected.items():
+        text = (EXAMPLE / f"{name}.toml").read_text().replace("localhost:9092", broker.address)
+        (tmp_path / "job.toml").write_text(text.replace('packages = "auto"', f'jars = "{connector()}"'))
+        for engine in ("embedded", "spark"):
+            base = tmp_path / engine
+            base.mkdir(exist_ok=True)
+            ended = command("run", tmp_path / "job.toml", "--base", base, "--engine", engine, "--json")
+            assert ended.status == 0, ended.err
+            events = ended.events()
+            assert (events[0]["engine"], events[-1]["batches"]) == (engine, 2)
+            table = pq.read_table(base / name)
+            found = sorted(tuple(row[column] for column in table.column_names) for row in table.to_pylist())
+            assert found == pairs, (engine, table.column_names)
+    assert len(expected["q1"]) > 10 * rows
 
 
 def some_batches(running: Running, number: int) -> bool:

@@ -184,7 +184,23 @@ WRONG = [
     (
         SCHEMA,
         'value = { format = "json", schema = "id BIGINT", registry = true }',
-        "sources.orders.value.registry: is for avro, and the format is 'json'; remove the key.",
+        "sources.orders.value.registry: is for avro and protobuf, and the format is 'json'; remove the key.",
+    ),
+    (
+        SCHEMA,
+        'value = { format = "protobuf", message = "shop.Order" }',
+        "sources.orders.value.descriptor: missing; expected the descriptor set of protoc --include_imports",
+    ),
+    (SCHEMA, 'value = "protobuf"', "sources.orders.value.message: missing; expected the full name of a message"),
+    (
+        SCHEMA,
+        'value = { format = "protobuf", message = "shop.Order", descriptor = "none" }',
+        "none cannot be read: No such file or directory; expected the descriptor set of protoc",
+    ),
+    (
+        'key = "id"',
+        'value = { format = "protobuf", message = "shop.Order", registry = true }',
+        "sink.value.registry: is for avro, and the format is 'protobuf'; remove the key.",
     ),
     (
         SCHEMA,

@@ -11,7 +11,7 @@ from tests.packaging.examples import ROOT
 
 PACKAGE = ROOT / "src" / "slidejoin"
 PAGES = ["CONTRIBUTING.md", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/engineering").rglob("*.md"))]
-FOLDERS = ("src", "tests", "scripts", "benchmarks", "demo", "docs", "requirements", ".ci")
+FOLDERS = ("src", "tests", "scripts", "benchmarks", "demo", "examples", "docs", "requirements", ".ci")
 MADE = (".venv", ".cache", "site")
 """What is there only after a build."""
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.checking import check_job, shown_sink, shown_source
 from slidejoin.cli.checkpoint import locked
-from slidejoin.cli.embedded_topics import check_topic_sink, topic_sink_of, topics_of
+from slidejoin.cli.embedded_topics import check_topic_columns, check_topic_sink, topic_sink_of, topics_of
 from slidejoin.cli.lost_rows import LostRowsAdvice
 from slidejoin.cli.paths import STANDARD, files_below, local_path
 from slidejoin.cli.reporting import BatchProgress, RunTotals
@@ -289,6 +289,7 @@ def _begin(ready: EmbeddedJob) -> None:
         msg = f"join: {in_toml(str(error))}"
         raise ConfigError(msg) from error
     names = ready.join.schema.names
+    check_topic_columns(ready.job.sink, names)
     for column in ready.job.sink.partition_by:
         if column not in names:
             msg = f"sink.partition_by: the result has no column {column!r}; it has {', '.join(names)}."

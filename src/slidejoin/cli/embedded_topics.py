@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slidejoin.pipeline.ddl import schema_of_ddl
+from slidejoin.pipeline.protobuf_records import protobuf_rows
 from slidejoin.pipeline.source import OnlySparkError
 from slidejoin.pipeline.topic_sink import TopicSink
 from slidejoin.pipeline.topics import METADATA, Topics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from slidejoin.cli.job import Encoding, KafkaSink, Sink, Source
+    from slidejoin.pipeline.protobuf_records import ProtobufRows
 
-__all__ = ["check_topic_sink", "topic_sink_of", "topics_of"]
+__all__ = ["check_topic_columns", "check_topic_sink", "topic_sink_of", "topics_of"]
 
 PREFIX = "kafka."
 
@@ -47,22 +50,32 @@ def topics_of(source: Source) -> Topics:
         raise _only_spark(f"{where}.metadata", "headers are read")
     if source.bad_rows is not None and source.bad_rows.action == "write":
         raise _only_spark(f"{where}.bad_rows", "a sink of records that cannot be read is written")
-    if kafka.value.format not in {"json", *SINGLE} or kafka.value.options:
+    if kafka.value.format not in {"json", "protobuf", *SINGLE} or kafka.value.options:
         raise _only_spark(f"{where}.value", f"{kafka.value.format}{_with_options(kafka.value)} is read")
     if kafka.key is not None and kafka.key.format not in SINGLE:
         raise _only_spark(f"{where}.key", f"a key of {kafka.key.format} is read")
     value = kafka.value
+    messages = _messages(value) if value.format == "protobuf" else None
+    if messages is not None:
+        fields: pa.Schema | None = messages.schema
+    else:
+        fields = None if value.format in SINGLE else schema_of_ddl(value.schema or "", f"{where}.schema", strict=True)
     return Topics(
         settings=_settings(kafka.brokers, source.options, where),
         topics=kafka.topics,
         starting=kafka.starting,
-        fields=None if value.format in SINGLE else schema_of_ddl(value.schema or "", f"{where}.schema", strict=True),
+        fields=fields,
         value=_column(value, "value") if value.format in SINGLE else None,
         key=None if kafka.key is None else _column(kafka.key, "key"),
         metadata=kafka.metadata,
         drop_bad=source.bad_rows is not None and source.bad_rows.action == "drop",
         records=kafka.max_offsets_per_trigger,
+        read=None if messages is None else partial(messages.read, registry=value.registry),
     )
+
+
+def _messages(encoding: Encoding) -> ProtobufRows:
+    return protobuf_rows(encoding.descriptors or b"", encoding.message or "")
 
 
 def _with_options(encoding: Encoding) -> str:
@@ -82,16 +95,29 @@ def check_topic_sink(sink: Sink) -> KafkaSink:
         If it cannot.
     """
     kafka = sink.kafka
-    if kafka is None or kafka.value.format not in {"json", *SINGLE} or kafka.value.options:
+    if kafka is None or kafka.value.format not in {"json", "protobuf", *SINGLE} or kafka.value.options:
         raise _only_spark("sink.value", "that is written")
     _settings(kafka.brokers, sink.options, "sink")
     return kafka
 
 
+def check_topic_columns(sink: Sink, columns: Sequence[str]) -> None:
+    """Check that the result has what the values of a topic need.
+
+    Raises
+    ------
+    ConfigError
+        If a field of a message has no column.
+    """
+    if sink.kafka is not None and sink.kafka.value.format == "protobuf":
+        _messages(sink.kafka.value).check(columns, "sink.value")
+
+
 def topic_sink_of(sink: Sink, identity: str) -> TopicSink:
     """Return the sink of a topic; `identity` is of the checkpoint."""
     kafka = check_topic_sink(sink)
-    value = kafka.value.column or "value" if kafka.value.format in SINGLE else None
+    value: Any = kafka.value.column or "value" if kafka.value.format in SINGLE else None
+    value = _messages(kafka.value).write if kafka.value.format == "protobuf" else value
     return TopicSink(_settings(kafka.brokers, sink.options, "sink"), kafka.topic, value, kafka.key, identity)
 
 

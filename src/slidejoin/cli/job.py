@@ -25,7 +25,7 @@ JobOutput: TypeAlias = Literal["pairs", "count"]
 
 JOB_OUTPUTS: tuple[JobOutput, ...] = get_args(JobOutput)
 
-Bytes: TypeAlias = Literal["json", "text", "binary", "avro"]
+Bytes: TypeAlias = Literal["json", "text", "binary", "avro", "protobuf"]
 """What the key or the value of a Kafka record holds."""
 
 BYTES: tuple[Bytes, ...] = get_args(Bytes)
@@ -65,7 +65,7 @@ class Encoding:
     Attributes
     ----------
     format : str
-        "json", "text", "binary" or "avro".
+        "json", "text", "binary", "avro" or "protobuf".
     schema : str or None
         Of JSON: columns and types in Spark SQL. Of Avro: the schema in JSON. None for the others.
     registry : bool
@@ -76,6 +76,8 @@ class Encoding:
         For Spark's function that reads or writes the bytes.
     column : str or None
         The column of text or bytes, where it is not a record of columns: its name in the source, or in the result.
+    descriptors, message : bytes and str, or None
+        Of Protobuf: a descriptor set, and the full name of the message.
     """
 
     format: Bytes
@@ -84,6 +86,8 @@ class Encoding:
     schema_ids: tuple[int, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     column: str | None = None
+    descriptors: bytes | None = field(default=None, repr=False)
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class KafkaSource:
         Where a new job begins: "earliest", "latest", a time in milliseconds since 1970, or the offset of each
         partition of each topic (-2 for the earliest, -1 for the latest).
     value : Encoding
-        Of JSON and Avro the fields are columns of the source; of text and binary it is one column.
+        Of text and binary it is one column; of the others the fields are columns of the source.
     key : Encoding or None
         One column; a struct, where it has fields. None if it is not read.
     metadata : Mapping of str to str

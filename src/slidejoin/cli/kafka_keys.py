@@ -26,12 +26,13 @@ KAFKA_SOURCE_KEYS = (
 KAFKA_SINK_KEYS = ("brokers", "topic", "key", "value")
 
 METADATA = ("topic", "partition", "offset", "timestamp", "headers")
-VALUE_KEYS = ("format", "schema", "schema_file", "registry", "schema_ids", "options", "column")
+VALUE_KEYS = ("format", "schema", "schema_file", "registry", "schema_ids", "options", "column", "descriptor", "message")
 STARTS = {"earliest": -2, "latest": -1}
 
 A_BROKER = 'a broker such as "localhost:9092", or a list of some'
 A_SCHEMA = 'columns and types in SQL such as "id BIGINT, ts TIMESTAMP", as schema or in a schema_file'
 AN_AVRO_SCHEMA = "a schema of Avro in JSON, as schema or in a schema_file"
+A_DESCRIPTOR = "the descriptor set of protoc --include_imports --descriptor_set_out=FILE"
 A_START = '"earliest", "latest", a time with its zone, or a table of offsets such as { topic = { 0 = 120, 1 = 80 } }'
 
 OURS = {
@@ -161,9 +162,15 @@ def _encoding(
     if not single and key == "value" and "column" in own:
         msg = f"{own.at('column')}: is for text and binary; remove the key."
         raise ConfigError(msg)
-    for one in ("registry", "schema_ids"):
-        if one in own and name != "avro":
-            msg = f"{own.at(one)}: is for avro, and the format is {name!r}; remove the key."
+    of = {
+        "registry": ("avro",) if written else ("avro", "protobuf"),
+        "schema_ids": ("avro",),
+        "descriptor": ("protobuf",),
+        "message": ("protobuf",),
+    }
+    for one, formats in of.items():
+        if one in own and name not in formats:
+            msg = f"{own.at(one)}: is for {' and '.join(formats)}, and the format is {name!r}; remove the key."
             raise ConfigError(msg)
     named = own.optional_text("column", "the name of a column") or column
     made = Encoding(name, options=options, column=named if single or key == "key" else None)
@@ -172,6 +179,8 @@ def _encoding(
 
 def _with_schema(made: Encoding, own: TomlTable, place: TomlTable, base: Path, *, written: bool) -> Encoding:
     """Return an encoding with what the schema's keys of `place` say, and the other ones of `own`."""
+    if made.format == "protobuf":
+        made = _protobuf(made, own, base)
     if made.format == "avro":
         return _avro(made, own, place, base, written=written)
     if made.format == "json" and not written:
@@ -182,9 +191,26 @@ def _with_schema(made: Encoding, own: TomlTable, place: TomlTable, base: Path, *
     for one in ("schema", "schema_file"):
         if one in place:
             why = "JSON has the columns of the result" if made.format == "json" else f"{made.format} has no schema"
+            why = "the columns are those of the message" if made.format == "protobuf" else why
             msg = f"{place.at(one)}: {why}; remove the key."
             raise ConfigError(msg)
     return made
+
+
+def _protobuf(made: Encoding, own: TomlTable, base: Path) -> Encoding:
+    """Return an encoding with the descriptor set of the file that is named."""
+    message = own.text("message", 'the full name of a message, such as "shop.Order"')
+    path = located(own.text("descriptor", A_DESCRIPTOR), base)
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a path with a scheme is no path here
+            descriptors = file.read()
+    except OSError as error:
+        msg = f"{own.at('descriptor')}: {path} cannot be read: {error.strerror}; expected {A_DESCRIPTOR}."
+        raise ConfigError(msg) from error
+    from slidejoin.pipeline.protobuf_records import protobuf_rows  # noqa: PLC0415 - loads PyArrow
+
+    protobuf_rows(descriptors, message, own.at("")[:-1])
+    return replace(made, descriptors=descriptors, message=message, registry=own.flag("registry", default=False))
 
 
 def _avro(made: Encoding, own: TomlTable, place: TomlTable, base: Path, *, written: bool) -> Encoding:

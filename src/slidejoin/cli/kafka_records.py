@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from slidejoin.cli.kafka_protobuf import VALUE, WHY, protobuf_column, protobuf_fields, protobuf_written
 from slidejoin.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -176,6 +177,8 @@ def _written(result: DataFrame, encoding: Encoding) -> Column:
     row = sql.struct(*(sql.col(quoted(name)) for name in result.columns))
     if encoding.format == "json":
         return sql.to_json(row, MICROSECONDS | dict(encoding.options))
+    if encoding.format == "protobuf":
+        return protobuf_written(row, result.columns, encoding, "sink.value")
     schema = [] if encoding.schema is None else [sql.lit(encoding.schema)]
     record = sql.call_function("to_avro", row, *schema)
     if not encoding.registry:
@@ -286,6 +289,11 @@ def _read(name: str, encoding: Encoding) -> _Decoded:
         part = _Decoded(raw.cast("string"), made, ~sql.is_valid_utf8(made), sql.lit("not UTF-8"))
     elif encoding.format == "json":
         part = _json(raw, made, encoding)
+    elif encoding.format == "protobuf":
+        reason = made.getField(WHY)
+        part = _Decoded(
+            protobuf_column(raw, encoding), made.getField(VALUE), reason.isNotNull(), reason, protobuf_fields(encoding)
+        )
     else:
         part = _avro(raw, made, encoding)
     failed = sql.coalesce(missing | (raw.isNotNull() & part.failed), sql.lit(True))  # noqa: FBT003 - as above

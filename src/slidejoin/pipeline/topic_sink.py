@@ -16,7 +16,9 @@ from slidejoin.pipeline.json_rows import json_objects
 from slidejoin.pipeline.topics import PATIENCE, kafka_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    Encode = Callable[[pa.Table], list[bytes]]
 
 __all__ = ["TopicSink"]
 
@@ -34,8 +36,9 @@ class TopicSink:
     settings : Mapping of str to str
         Of the client, the brokers among them.
     topic : str
-    value : str or None
-        The column of texts or bytes that is a record's value; None for all columns in JSON.
+    value : str, callable or None
+        The column of texts or bytes that is a record's value; or what makes values of rows; None for all columns in
+        JSON.
     key : str or None
         The column that is a record's key.
     identity : str
@@ -43,7 +46,7 @@ class TopicSink:
     """
 
     def __init__(
-        self, settings: Mapping[str, str], topic: str, value: str | None, key: str | None, identity: str
+        self, settings: Mapping[str, str], topic: str, value: str | Encode | None, key: str | None, identity: str
     ) -> None:
         self._kafka = kafka_module("sink")
         self._topic, self._value, self._key = topic, value, key
@@ -88,7 +91,10 @@ class TopicSink:
     def write(self, rows: pa.Table) -> None:
         """Write rows."""
         keys = [None] * rows.num_rows if self._key is None else _bytes_of(rows.column(self._key))
-        values: Any = json_objects(rows) if self._value is None else _bytes_of(rows.column(self._value))
+        if isinstance(self._value, str):
+            values: Any = _bytes_of(rows.column(self._value))
+        else:
+            values = json_objects(rows) if self._value is None else self._value(rows)
         try:
             if not self._open:
                 self._producer.begin_transaction()

@@ -20,7 +20,7 @@ from slidejoin.pipeline.source import Rows
 from slidejoin.rows.arrow_buffers import empty_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from slidejoin.pipeline.columns import Shape
@@ -76,7 +76,7 @@ class Topics:
         Where a new job begins: "earliest", "latest", a time in milliseconds, or offsets by topic and partition, -2 and
         -1 being the earliest and the latest.
     fields : pyarrow.Schema or None
-        Of values in JSON; columns that may not be NULL say so.
+        Of values in JSON or Protobuf; columns that may not be NULL say so.
     value : tuple of (str, DataType) or None
         Of values that are one column: its name, and string or binary.
     key : tuple of (str, DataType) or None
@@ -87,6 +87,8 @@ class Topics:
         Whether records that cannot be read are dropped and counted, or end the job.
     records : int or None
         The most records of a micro-batch.
+    read : callable or None
+        Takes values and returns their rows and why some cannot be read; None for JSON.
     """
 
     settings: Mapping[str, str]
@@ -98,6 +100,7 @@ class Topics:
     metadata: Mapping[str, str] = field(default_factory=dict)
     drop_bad: bool = False
     records: int | None = None
+    read: Callable[[Sequence[bytes | None]], tuple[pa.Table, dict[int, str]]] | None = None
 
     def schema(self, name: str) -> pa.Schema:
         """Return the schema of all columns.
@@ -356,6 +359,8 @@ class TopicSource:
         fields = self._topics.fields
         if fields is None:
             return _single(values, *(self._topics.value or ("value", pa.binary())), missing=MISSING)
+        if self._topics.read is not None:
+            return self._topics.read(values)
         needed = [one.name for one in fields if not one.nullable]
         return records_of_json(values, pa.schema([pa.field(one.name, one.type) for one in fields]), needed)
 
