@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,36 @@ def test_a_connector_is_that_of_spark_or_the_newest(monkeypatch: pytest.MonkeyPa
     assert coordinates("kafka") == f"{KAFKA}{connector}"
     assert coordinates("avro") == f"org.apache.spark:spark-avro_2.13:{connector}"
     assert coordinates("parquet") is None
+
+
+@pytest.mark.parametrize(
+    ("spark", "delta", "iceberg"),
+    [
+        ("4.1.4", "delta-spark_4.1_2.13:4.4.0", "iceberg-spark-runtime-4.1_2.13:1.12.0"),
+        ("4.2.0", "delta-spark_4.2_2.13:4.4.0", None),
+        ("4.3.0", None, None),
+    ],
+)
+def test_tables_need_a_connector_of_this_spark(
+    monkeypatch: pytest.MonkeyPatch, spark: str, delta: str | None, iceberg: str | None
+):
+    monkeypatch.setattr("pyspark.__version__", spark)
+    for kind, group, connector, newest in (
+        ("delta", "io.delta", delta, "4.2"),
+        ("iceberg", "org.apache.iceberg", iceberg, "4.1"),
+    ):
+        session = Session(auto_packages=True, formats=(kind, "parquet"))
+        if connector is not None:
+            assert connector_settings(session)["spark.jars.packages"] == f"{group}:{connector}"
+            continue
+        why = (
+            f"the newest connector of {kind} that is known here is for Spark {newest}, and pyspark {spark} is "
+            f'installed: pip install "pyspark=={newest}.*", or name another connector in spark.packages.'
+        )
+        with pytest.raises(ConfigError, match=re.escape(f"spark.packages: {why}")):
+            connector_settings(session)
+        missing = what_is_missing(ValueError(f"Failed to find data source: {kind}."), kind)
+        assert missing == f"Spark has no format {kind!r} of its own, and {why}"
 
 
 def test_settings_name_packages_and_jars(tmp_path: Path):

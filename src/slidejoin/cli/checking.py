@@ -14,6 +14,7 @@ from slidejoin.cli.advice import in_toml
 from slidejoin.cli.bad_records import bad_rows_in_words
 from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_keys import topics_in_words
+from slidejoin.cli.lake_tables import LAKES
 from slidejoin.cli.pipeline import explained, load_all, result_of
 from slidejoin.cli.session import spark_session
 from slidejoin.cli.source_columns import columns_of_source, has_column
@@ -124,6 +125,7 @@ def _place(source: Source) -> str:
     if source.kafka is not None:
         return f"kafka, {topics_in_words(source.kafka)}"
     rows = "files" if source.format in FILES else "rows, as Spark's format of that name reads them"
+    rows = "table" if source.format in LAKES else rows
     return f"{source.format} {rows}{'' if source.path is None else f', {source.path}'}"
 
 

@@ -11,13 +11,18 @@ from slidejoin.errors import ConfigError
 if TYPE_CHECKING:
     from slidejoin.cli.job import Session
 
-__all__ = ["connector_settings", "coordinates", "what_is_missing"]
+__all__ = ["connector_settings", "coordinates", "what_is_missing", "without_connector"]
 
 ARTEFACTS = {
     "kafka": ("org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}", "4.2.0"),
     "avro": ("org.apache.spark:spark-avro_{scala}:{version}", "4.2.0"),
+    "delta": ("io.delta:delta-spark_{minor}_{scala}:4.4.0", "4.2"),
+    "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala}:1.12.0", "4.1"),
 }
-"""The connector of a format, and the newest version that there is; it follows Spark's own up to then."""
+"""The connector of a format, and the newest Spark that there is one for."""
+
+OWN = ("kafka", "avro")
+"""Formats whose connectors are Spark's own, and run on the Spark that follows; others do not."""
 
 JARS, PACKAGES, EXCLUDES = "spark.jars", "spark.jars.packages", "spark.jars.excludes"
 BROUGHT = (
@@ -33,14 +38,28 @@ SCALA = "2.13"
 """Of all Spark 4, where its own jars do not say."""
 
 
+def without_connector(kind: str) -> str | None:
+    """Return why the Spark that is installed has no connector of a format; None if it has one, or none is known."""
+    from pyspark import __version__ as spark  # noqa: PLC0415 - belongs to an extra
+
+    newest = ARTEFACTS[kind][1] if kind in ARTEFACTS and kind not in OWN else None
+    if newest is None or _numbers(spark)[:2] <= _numbers(newest):
+        return None
+    return (
+        f"the newest connector of {kind} that is known here is for Spark {newest}, and pyspark {spark} is installed: "
+        f'pip install "pyspark=={newest}.*", or name another connector in spark.packages.'
+    )
+
+
 def coordinates(kind: str) -> str | None:
-    """Return the connector of a format for the Spark that is installed; None if none is known."""
+    """Return the connector of a format for the Spark that is installed, or the newest one; None if none is known."""
     from pyspark import __version__ as spark  # noqa: PLC0415 - belongs to an extra
 
     if kind not in ARTEFACTS:
         return None
     template, newest = ARTEFACTS[kind]
-    return template.format(scala=_scala(), version=min(spark, newest, key=_numbers))
+    version = min(spark, newest, key=_numbers)
+    return template.format(scala=_scala(), version=version, minor=".".join(version.split(".")[:2]))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -62,9 +81,14 @@ def connector_settings(session: Session) -> dict[str, str]:
     Raises
     ------
     ConfigError
-        If there is no jar where jars should be.
+        If there is no jar where jars should be, or no connector of a format for this Spark.
     """
     packages, jars = list(session.packages), list[str]()
+    for kind in session.formats if session.auto_packages else ():
+        reason = without_connector(kind)
+        if reason is not None:
+            msg = f"spark.packages: {reason}"
+            raise ConfigError(msg)
     if session.auto_packages:
         packages += filter(None, map(coordinates, session.formats))
     for place in session.jars:
@@ -90,7 +114,9 @@ def what_is_missing(error: BaseException, kind: str) -> str | None:
         kind = "avro"
     elif NOT_FOUND.search(text) is None:
         return None
-    known = coordinates(kind)
+    known, reason = coordinates(kind), without_connector(kind)
+    if reason is not None:
+        return f"Spark has no format {kind!r} of its own, and {reason}"
     if known is None:
         return (
             f'Spark has no format {kind!r}: give its connector in [spark], as packages = ["GROUP:ARTEFACT:VERSION"], '

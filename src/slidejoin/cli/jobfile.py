@@ -24,6 +24,7 @@ from slidejoin.cli.job import (
     Source,
 )
 from slidejoin.cli.kafka_keys import KAFKA_SINK_KEYS, KAFKA_SOURCE_KEYS, kafka_sink, kafka_source, schema_text
+from slidejoin.cli.lake_tables import LAKES
 from slidejoin.cli.paths import STANDARD, absolute, located
 from slidejoin.cli.toml_table import TomlTable, shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, ConfigError, nearest
@@ -158,6 +159,10 @@ def _source(name: str, tables: TomlTable, base: Path) -> Source:
     if kafka:
         topics = kafka_source(table, base, stream=stream)
         return replace(made, kafka=topics, bad_rows=_bad_rows(table, base, topics.brokers))
+    if kind in LAKES and ("schema" in table or "schema_file" in table):
+        key = "schema" if "schema" in table else "schema_file"
+        msg = f"{table.at(key)}: a table of {kind} has its own schema; remove the key, and choose by columns and where."
+        raise ConfigError(msg)
     schema = schema_text(table, base, A_SCHEMA)
     if schema is None and stream and kind in NEED_SCHEMA:
         raise table.wrong(
@@ -166,7 +171,8 @@ def _source(name: str, tables: TomlTable, base: Path) -> Source:
     if "max_files_per_trigger" in table and not stream:
         msg = f"{table.at('max_files_per_trigger')}: only a stream has triggers, and {table.at('stream')} is false."
         raise ConfigError(msg)
-    path = table.text("path", "a folder or file") if kind in FILES else table.optional_text("path", "a folder or file")
+    expected = f"the folder of a {kind} table" if kind in LAKES else "a folder or file"
+    path = (table.text if kind in (*FILES, *LAKES) else table.optional_text)("path", expected)
     return replace(
         made,
         path=None if path is None else located(path, base),
@@ -368,7 +374,7 @@ def _target(
     table = outer.table(key, [*others, *KAFKA_SINK_KEYS] if kafka else keys, f"the table [{outer.at(key)}]")
     kind = _format(table, without=NOT_SINKS)
     path = None
-    if kind in FILES:
+    if kind in (*FILES, *LAKES):
         path = located(table.text("path", "a folder for the results"), base)
     elif kind not in PATHLESS:
         given = table.optional_text("path", "a folder for the results")

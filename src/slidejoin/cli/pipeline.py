@@ -9,6 +9,7 @@ from slidejoin.cli.advice import check_event_times, in_toml
 from slidejoin.cli.connectors import what_is_missing
 from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_records import kafka_rows, records_of, topic_options
+from slidejoin.cli.lake_tables import LAKES, lake_options, table_made
 from slidejoin.cli.paths import local_path
 from slidejoin.errors import ConfigError, SlideJoinError
 
@@ -153,10 +154,13 @@ def _files(spark: SparkSession, source: Source, session: Session, observe: Obser
         reader = reader.schema(with_bad_rows(str(schema))).option("columnNameOfCorruptRecord", BAD)
     elif schema is not None:
         reader = reader.schema(schema)
-    if source.max_files_per_trigger is not None:
+    if source.format in LAKES:
+        reader = reader.options(**lake_options(source))
+    elif source.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
     path = source.path
-    frame = reader.load(_streamed(path, session) if source.stream and path is not None else path)
+    one_file = source.stream and path is not None and source.format in FILES
+    frame = reader.load(_streamed(path, session) if one_file else path)
     if not counted:
         return frame
     return observe(frame, f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)
@@ -258,6 +262,7 @@ def writer_of(job: Job, result: DataFrame) -> DataStreamWriter:
     sink = job.sink
     if sink.kafka is not None:
         result = records_of(result, sink.kafka)
+    table_made(result, sink)
     writer = result.writeStream.format(sink.format).outputMode("append").options(**sink.options, **topic_options(sink))
     if sink.path is not None:
         writer = writer.option("path", sink.path)

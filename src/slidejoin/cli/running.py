@@ -17,6 +17,7 @@ from slidejoin.cli.connectors import what_is_missing
 from slidejoin.cli.engine import check_engine_of_checkpoint
 from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_records import records_of, topic_options
+from slidejoin.cli.lake_tables import refused_change, table_made
 from slidejoin.cli.lost_rows import LostRowsAdvice
 from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import (
@@ -217,7 +218,7 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
                     break
                 tries = 1 if len(batches) > before else tries + 1
                 pause = _pause(job.session, tries, error)
-                msg = f"the query failed: {in_toml(brief(error))}"
+                msg = f"the query failed: {refused_change(error, job) or in_toml(brief(error))}"
                 if pause is None:
                     raise SlideJoinError(msg) from error
                 reporter.note(f"{msg}; it starts again in {pause}, time {tries} of {job.session.retries}")
@@ -472,6 +473,9 @@ def _write(job: Job, result: DataFrame, *, json: bool) -> None:
         return
     if job.sink.kafka is not None:
         result = records_of(result, job.sink.kafka)
+    if job.sink.format == "iceberg" and not table_made(result, job.sink):
+        msg = f"there is a table at {job.sink.path}, and the result of a job without streams replaces none"
+        raise SlideJoinError(msg)
     writer = result.write.format(job.sink.format).options(**job.sink.options, **topic_options(job.sink))
     if job.sink.kafka is not None:
         writer.save()
@@ -480,6 +484,8 @@ def _write(job: Job, result: DataFrame, *, json: bool) -> None:
         writer = writer.partitionBy(*job.sink.partition_by)
     if job.sink.path is None:
         writer.mode("overwrite").save()
+    elif job.sink.format == "iceberg":
+        writer.mode("append").save(job.sink.path)
     else:
         writer.save(job.sink.path)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from slidejoin.cli.connectors import connector_settings
 from slidejoin.cli.java import java
+from slidejoin.cli.lake_tables import lake_settings
 from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.secrets import NAMES
 from slidejoin.cli.stopping import interruptible
@@ -152,6 +153,7 @@ def _started(settings: Session, name: str, log: int, *, json: bool, locks: Seque
 
     folder = run_folder()
     values = defaults(cores_of(settings.master)) | _local(folder) | dict(settings.conf) | connector_settings(settings)
+    values |= lake_settings(settings)
     java.start(
         {"spark.master": settings.master, "spark.app.name": name} | values,
         folder.path,

@@ -7,6 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.job import FILES
+from slidejoin.cli.kafka_protobuf import protobuf_fields
+from slidejoin.cli.lake_tables import LAKES
 from slidejoin.cli.paths import STANDARD, files_below, local_path
 from slidejoin.errors import ConfigError, nearest
 
@@ -59,12 +61,19 @@ def columns_of_source(source: Source, session: Session) -> list[str] | None:
     if source.kafka is not None:
         names = _of_kafka(source, source.kafka)
         return names if names is None or source.columns is None else _chosen(source.columns, names)
-    if source.path is None or source.path == STANDARD or source.format not in FILES:
+    if source.path is None or source.path == STANDARD or source.format not in (*FILES, *LAKES):
         return None
     where = None if GLOB.search(source.path) else local_path(source.path, session)
     if where is not None and not where.exists():
-        msg = f"sources.{source.name}.path: nothing at {source.path}; expected a folder or file of {source.format}."
+        kind = (
+            f"the folder of a {source.format} table"
+            if source.format in LAKES
+            else f"a folder or file of {source.format}"
+        )
+        msg = f"sources.{source.name}.path: nothing at {source.path}; expected {kind}."
         raise ConfigError(msg)
+    if source.format in LAKES:
+        return None
     names = _of_schema(source, source.schema)
     if where is None or _has_partitions(where):
         return None  # folders such as day=1 are columns
@@ -79,6 +88,8 @@ def _of_kafka(source: Source, kafka: KafkaSource) -> list[str] | None:
     names = [value.column] if value.column is not None else None
     if value.format == "json":
         names = _of_schema(source, value.schema)
+    if value.format == "protobuf":
+        names = list(protobuf_fields(value))
     if key is not None and key.format == "json":
         _of_schema(source, key.schema, "key.schema")
     return None if names is None else [*names, *kafka.named_columns]
