@@ -74,7 +74,7 @@ def test_lost_rows_are_counted_and_said(slidejoin: Shell, tmp_path: Path):
 
 def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
-    text = HERE.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")
+    text = HERE.replace("max_files_per_trigger = 1", "table = true").replace('checkpoint = "checkpoint"', "")
     text = text.replace("[join]", '[join]\nhow = "left"').replace('"parquet"\npath = "out"', '"json"\npath = "out"')
     ran = slidejoin("run", job(tmp_path, text), "--json")
     assert (ran.status, ran.err) == (0, "")

@@ -70,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
             "sink.options: maxRecordsPerFile",
         ),
         ('path = "out"', 'path = "hdfs://n/out"', "spark", "sink.path: hdfs://n/out is reached by Spark alone"),
-        ("sink =", "join.pair_id = true\nsink =", "spark", "join.pair_id: ids of pairs are computed by Spark alone"),
+        ("sink =", "join.pair_id = true\nsink =", "embedded", "nothing in the job file needs Spark"),
     ],
 )
 def test_the_engine_and_why(old: str, new: str, name: str, why: str, folder: Path):

@@ -232,8 +232,8 @@ WRONG = [
         "where =",
         "wher =",
         (
-            "sources.quotes.wher: unknown key; the keys here are format, path, stream, schema, schema_file, "
-            "columns, where, options, max_files_per_trigger, max_rows. Did you mean 'where'?"
+            "sources.quotes.wher: unknown key; the keys here are format, path, table, refresh, schema, schema_file, "
+            "columns, where, options, max_files_per_trigger, max_rows, max_wait, bad_rows. Did you mean 'where'?"
         ),
     ),
     (
@@ -256,19 +256,29 @@ WRONG = [
     ),
     (
         "max_files_per_trigger = 2",
-        "max_files_per_trigger = 2\nstream = false",
-        "sources.quotes.max_files_per_trigger: only a stream has triggers, and sources.quotes.stream is false.",
+        "max_files_per_trigger = 2\ntable = true",
+        "sources.quotes.max_files_per_trigger: only a stream has triggers, and sources.quotes.table is true.",
     ),
     (
         "max_files_per_trigger = 2",
-        'stream = "yes"',
-        "sources.quotes.stream: got 'yes', expected true or false.",
+        'table = "yes"',
+        "sources.quotes.table: got 'yes', expected true or false.",
     ),
     (
         "max_files_per_trigger = 2",
         "stream = false",
+        "sources.quotes.stream: unknown key; the keys here are format, path, table, refresh, schema, schema_file, ",
+    ),
+    (
+        "max_files_per_trigger = 2",
+        'refresh = "10 minutes"',
+        "sources.quotes.refresh: only a table is read again; write sources.quotes.table = true, or remove the key.",
+    ),
+    (
+        "max_files_per_trigger = 2",
+        "table = true",
         (
-            "join.window: is for joins in a window, and the source quotes is a table (stream = false), all of whose "
+            "join.window: is for joins in a window, and the source quotes is a table (table = true), all of whose "
             "rows are met; remove the key, or make the source a stream."
         ),
     ),
@@ -549,11 +559,11 @@ def test_missing_tables_are_named():
 
 
 def test_a_checkpoint_or_trigger_needs_a_stream():
-    text = GOOD.replace("max_files_per_trigger = 2", "stream = false").replace(
-        'path = "trips"', 'path = "t"\nstream = false'
+    text = GOOD.replace("max_files_per_trigger = 2", "table = true").replace(
+        'path = "trips"', 'path = "t"\ntable = true'
     )
     with pytest.raises(
-        ConfigError, match=r"^sink\.checkpoint: only a stream has one, and the sources have stream = false"
+        ConfigError, match=r"^sink\.checkpoint: only a stream has one, and the sources have table = true"
     ):
         read(text)
 
@@ -586,7 +596,7 @@ def test_an_error_names_the_file(tmp_path: Path):
 
 
 def test_joins_with_tables_have_no_window() -> None:
-    text = GOOD.replace("max_files_per_trigger = 2", "stream = false").replace(TIMED, "")
+    text = GOOD.replace("max_files_per_trigger = 2", "table = true").replace(TIMED, "")
     made = read(text)
     assert made.stream
     assert isinstance(made.join.window, TableWindow)
@@ -596,9 +606,14 @@ def test_joins_with_tables_have_no_window() -> None:
             ConfigError, match=rf"^join\.{key}: is for joins in a window, and the source quotes is a table"
         ):
             read(text.replace("[join]", f"[join]\n{line}"))
-    both = text.replace('path = "trips"', 'path = "t"\nstream = false').replace(
+    both = text.replace('path = "trips"', 'path = "t"\ntable = true').replace(
         'checkpoint = "/elsewhere/checkpoint"\ntrigger = "10 seconds"', ""
     )
+    with pytest.raises(ConfigError, match=r"^sources\.trips\.refresh: no source is a stream, and each table"):
+        read(both.replace("table = true", 'table = true\nrefresh = "1 minute"'))
+    mirrored = text.replace('left = "trips"\nright = "quotes"', 'left = "quotes"\nright = "trips"')
+    assert mirrored != text
+    assert read(mirrored).sink.checkpoint == "/elsewhere/checkpoint"
     made = read(both)
     assert (made.stream, isinstance(made.join.window, TableWindow)) == (False, True)
     with pytest.raises(ConfigError, match=r"^join\.window: missing"):

@@ -300,7 +300,7 @@ def test_avro_text_and_keys(command: Shell, broker: Broker, tmp_path: Path, stre
         broker=broker.address,
         name=name,
         jars=connector(),
-        stream="" if stream else "stream = false",
+        stream="" if stream else "table = true",
         checkpoint='checkpoint = "checkpoint"' if stream else "",
         value='{ format = "text", column = "value" }' if stream else '{ format = "avro", schema_ids = [9] }',
     )

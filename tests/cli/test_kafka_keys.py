@@ -250,6 +250,6 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, message: str
 
 
 def test_the_latest_of_a_table_is_nothing(tmp_path: Path):
-    text = GOOD.replace(SCHEMA, f'{SCHEMA}\nstream = false\nstarting = "latest"')
-    with pytest.raises(ConfigError, match=r"sources.orders.starting: got 'latest', and sources.orders.stream is false"):
+    text = GOOD.replace(SCHEMA, f'{SCHEMA}\ntable = true\nstarting = "latest"')
+    with pytest.raises(ConfigError, match=r"sources.orders.starting: got 'latest', and sources.orders.table is true"):
         read(tmp_path, text)

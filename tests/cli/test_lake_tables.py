@@ -53,8 +53,8 @@ window = {{ length = "1 hour", on = "ts", lateness = "1 hour" }}
 )
 READ = (
     """
-sources.a = {{ format = "{kind}", path = "{name}", stream = false }}
-sources.none = {{ format = "{kind}", path = "{name}", stream = false, where = "false" }}
+sources.a = {{ format = "{kind}", path = "{name}", table = true }}
+sources.none = {{ format = "{kind}", path = "{name}", table = true, where = "false" }}
 join = {{ left = "a", right = "none", on = "l.id = r.id", how = "left_anti" }}
 sink = {{ format = "parquet", path = "back" }}
 """

@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from slidejoin.cli.reporting import (
-    BatchProgress,
-    JsonReporter,
-    PlainReporter,
-    Reporter,
-    RunTotals,
-    TerminalReporter,
-    reporter,
-)
+from slidejoin.cli.app import reporter
+from slidejoin.cli.reporting import BatchProgress, JsonReporter, PlainReporter, Reporter, RunTotals
+from slidejoin.cli.terminal import TerminalReporter
 
 if TYPE_CHECKING:
     import pytest

@@ -252,8 +252,8 @@ def test_a_static_job_writes_once(slidejoin: Shell, tmp_path: Path):
     (tmp_path / "more" / "a.json").write_text("\n".join(json.dumps(row) for row in rows))
     text = """
         engine = "spark"
-        sources.trips = { format = "parquet", path = "trips", stream = false }
-        sources.more = { format = "json", path = "more", stream = false, schema = "cents BIGINT, at TIMESTAMP -- time" }
+        sources.trips = { format = "parquet", path = "trips", table = true }
+        sources.more = { format = "json", path = "more", table = true, schema = "cents BIGINT, at TIMESTAMP -- time" }
         join.left = "trips"
         join.right = "more"
         join.on = "abs(t.cents - m.cents) <= 10"
@@ -300,7 +300,7 @@ max_files_per_trigger = 1
 [sources.rates]
 format = "csv"
 path = "rates"
-stream = false
+table = true
 schema = "low BIGINT, high BIGINT, rate INT"
 
 [join]
@@ -355,20 +355,20 @@ def test_a_stream_with_a_table_again(slidejoin: Shell, tmp_path: Path):
     ran = slidejoin("run", job(tmp_path, RATES.replace("r.high", "r.high + 0")))
     assert (ran.status, ran.err) == (0, "")
     assert rated(tmp_path) == [(0, 1), (1, 2), (2, None), (3, None), (10, 1), (11, 2), (12, None), (13, 3)]
-    windowed = RATES.replace("stream = false", "").replace('"rates"', '"rates"\n', 1)
+    windowed = RATES.replace("table = true", "").replace('"rates"', '"rates"\n', 1)
     windowed = windowed.replace("[sink]", '[join.window]\nkind = "count"\nrows = 5\norder_by = "id"\n[sink]')
     windowed = windowed.replace("low BIGINT", "id BIGINT, low BIGINT")
     ran = slidejoin("run", job(tmp_path, windowed))
     assert ran.status != 0
     assert "a stream with a table" in ran.err
     here = slidejoin("run", job(tmp_path, RATES.replace('[spark]\nmaster = "local[2]"', "")), "--engine", "embedded")
-    assert (here.status, "is run by Spark alone" in here.err) == (2, True)
+    assert (here.status, "is a checkpoint of Spark, which a job in one process cannot" in here.err) == (2, True)
 
 
 @pytest.mark.nightly
 def test_a_static_job_of_nearest_matches(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
-    text = JOB.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")
+    text = JOB.replace("max_files_per_trigger = 1", "table = true").replace('checkpoint = "checkpoint"', "")
     text = text.replace(
         "[join]", '[join]\nhow = "left"\nkeep = { left = "l.cents", right = "r.cents", direction = "forward" }'
     )
@@ -388,7 +388,7 @@ def test_a_static_job_of_nearest_matches(slidejoin: Shell, tmp_path: Path):
 @pytest.mark.nightly  # late rows on Spark are in tests/spark/test_late_output
 def test_late_rows_have_folders_of_their_own(slidejoin: Shell, tmp_path: Path):
     put(tmp_path, 0)
-    text = JOB.replace("max_files_per_trigger = 1", "stream = false").replace('checkpoint = "checkpoint"', "")
+    text = JOB.replace("max_files_per_trigger = 1", "table = true").replace('checkpoint = "checkpoint"', "")
     text = text.replace("[join]", '[join]\nlate = "emit"').replace(
         'path = "out"', 'path = "out"\npartition_by = ["late_side"]'
     )

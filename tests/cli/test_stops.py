@@ -200,7 +200,7 @@ def test_a_job_is_stopped_amid_compiling(send: Callable[[Running, int], None], t
 def test_a_job_without_streams_writes_nothing_if_it_is_stopped(tmp_path: Path):
     put(tmp_path, 1)
     slow = "coalesce(reflect('java.lang.Thread', 'sleep', CAST(1000 AS BIGINT)), 'x') <> 'y'"
-    text = JOB.replace("max_files_per_trigger = 1", f'stream = false, where = "{slow}"')
+    text = JOB.replace("max_files_per_trigger = 1", f'table = true, where = "{slow}"')
     text = text.replace(', checkpoint = "checkpoint", trigger = "200 ms"', "")
     (tmp_path / "job.toml").write_text(text)
     job = Running(tmp_path)

@@ -76,6 +76,9 @@ def test_a_job_that_ends_before_its_note_appends_nothing_again(monkeypatch: pyte
 
 
 def test_rows_that_are_removed_end_the_job(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"sources.a.path: nothing at .*a; expected the folder of a delta table"):
+        run(tmp_path, JOB)
+    (tmp_path / "a").mkdir()
     with pytest.raises(ConfigError, match=r"sources.a.path: .*a cannot be read as a Delta table"):
         run(tmp_path, JOB)
     put(tmp_path, 0, 1)
@@ -83,6 +86,6 @@ def test_rows_that_are_removed_end_the_job(tmp_path: Path):
     DeltaTable(tmp_path / "a").delete("id = 0")
     with pytest.raises(SlideJoinError, match=r"sources.a: version 1 of .*a removes or replaces rows, and a stream"):
         run(tmp_path, JOB)
-    whole = JOB.replace("max_files_per_trigger = 1", "stream = false")
+    whole = JOB.replace("max_files_per_trigger = 1", "table = true")
     whole = whole.replace('"out", checkpoint = "checkpoint"', '"new"')
     assert run(tmp_path, whole).totals.rows_in == 1

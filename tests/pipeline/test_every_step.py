@@ -43,6 +43,8 @@ class Steps:
 def closed(sink: FileSink) -> None:
     """Close files, as the end of a process does; it removes nothing."""
     for part in sink._parts.values():
+        if part._writer is not None:
+            part._writer.close()
         part._file.close()
 
 

@@ -15,8 +15,10 @@ import pytest
 
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.pipeline.source import OnlySparkError
+from slidejoin.pipeline.topic_sink import TopicSink
 from tests.brokers import Broker
 from tests.pipeline.jobs import run
+from tests.pipeline.test_every_step import Killed, Steps, ended_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,6 +149,62 @@ def test_records_that_cannot_be_read(broker: Broker, tmp_path: Path):
         assert reason in str(ended.value)
 
 
+def unread(folder: Path) -> list[tuple[Any, ...]]:
+    rows = [row for file in (folder / "unread").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert all(row["timestamp"].year > 2024 for row in rows)
+    return sorted(
+        (row["offset"], row["topic"], row["partition"], row["key"], row["value"], row["reason"]) for row in rows
+    )
+
+
+def test_records_that_cannot_be_read_are_written_once(broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    broker.create("e-orders", "e-quotes", "e-unread", "e-pairs")
+    broker.send("e-orders", [order(0), *BAD, order(1)], [b"a", *[b"k"] * len(BAD), b"b"])
+    broker.send("e-quotes", [quote(0), quote(1)])
+    expected = [
+        (offset, "e-orders", 0, b"k", value, reason) for offset, (value, reason) in enumerate(BAD.items(), start=1)
+    ]
+    few = text(broker, "e", FILES).replace("max_offsets_per_trigger = 40", "max_offsets_per_trigger = 4")
+    few = few.replace("[sources.quotes]", "BAD_ROWS\n[sources.quotes]")
+    job = few.replace("BAD_ROWS", 'bad_rows = { format = "parquet", path = "unread" }')
+    step, done = 3, False
+    while not done:
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        done = ended_after(Steps(step), monkeypatch, folder, job)
+        before = unread(folder)
+        assert len(set(before)) == len(before)
+        run(folder, job)
+        assert (unread(folder), [row["id"] for row in rows(folder)]) == (expected, [0, 1]), step
+        step += 7
+    # Both sinks are topics: one may have a micro-batch that the other has not.
+    to_topic = few.replace("BAD_ROWS", 'bad_rows = { format = "kafka", topic = "e-unread" }').replace(FILES, TOPIC)
+    to_topic = to_topic.replace("BROKER", broker.address).replace("NAME", "e")
+    ready, numbers = TopicSink.ready, iter(range(100))
+
+    def ended(sink: TopicSink) -> Any:
+        made = ready(sink)
+        if next(numbers) % 3 == 0:
+            raise Killed
+        return made
+
+    monkeypatch.setattr(TopicSink, "ready", ended)
+    for _ in range(30):
+        try:
+            run(tmp_path, to_topic)
+        except Killed:
+            continue
+        break
+    records = broker.records("e-unread")
+    assert [record.value() for record in records] == list(BAD)
+    assert [record.key() for record in records] == [b"k"] * len(BAD)
+    headers = [dict(record.headers() or ()) for record in records]
+    assert [(one["topic"], one["partition"], one["offset"], one["reason"]) for one in headers] == [
+        (b"e-orders", b"0", str(offset).encode(), reason.encode()) for offset, *_, reason in expected
+    ]
+    assert [json.loads(record.value() or b"")["id"] for record in broker.records("e-pairs")] == [0, 1]
+
+
 def test_what_is_wrong_is_said(broker: Broker, tmp_path: Path):
     with pytest.raises(ConfigError, match=r"sources.orders.topics: there is no topic 'nowhere-orders' at 127.0.0.1:"):
         run(tmp_path, text(broker, "nowhere", FILES))
@@ -154,8 +212,8 @@ def test_what_is_wrong_is_said(broker: Broker, tmp_path: Path):
         ('key = "text"', 'key = "json"\nschema_ = ""', "key"),
         (
             "[sources.quotes]",
-            'bad_rows = { format = "parquet", path = "bad" }\n[sources.quotes]',
-            "bad_rows: a sink of",
+            'bad_rows = { format = "orc", path = "bad" }\n[sources.quotes]',
+            r"sources.orders.bad_rows.format: 'orc' is written by Spark alone",
         ),
         (
             "[sources.quotes]",

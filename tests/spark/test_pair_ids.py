@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import slidejoin as sj
@@ -11,6 +16,8 @@ from slidejoin.errors import ArgumentError, PredicateError
 from tests.spark.scenarios import rich_batches
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.feeds import Feed
@@ -47,6 +54,61 @@ def test_ids_are_those_of_the_rows_in_every_strategy_and_in_streams(spark: Spark
     streamed = {(row["id"], row["id_right"]): row["pair"] for row in feed.rows("streamed_ids")}
     assert streamed
     assert streamed == {pair: matched[pair] for pair in streamed}
+
+
+TEXTS = [None, "", "a", "ä€😀", "x" * 31, "y" * 32, "z" * 33, "0123456789" * 9, '"\\\b\t\n\f\r\x01\x1f\x7f/']
+
+
+def every_type() -> pa.Table:
+    """Return rows of all types that a job in one process has ids of."""
+    rows = len(TEXTS)
+    numbers = [None, 0, -1, 1, 127, -128, 5, 99, -99]
+    at = [None if n is None else datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=n, microseconds=n) for n in numbers]
+    decimals = [
+        None if n is None else Decimal(n) * 10**k / 100 for n, k in zip(numbers, range(2, 2 + rows), strict=True)
+    ]
+    kinds: dict[str, tuple[pa.DataType, list[Any]]] = {
+        "flag": (pa.bool_(), [None if n is None else n > 0 for n in numbers]),
+        "byte": (pa.int8(), numbers),
+        "short": (pa.int16(), [None if n is None else 250 * n for n in numbers]),
+        "int": (pa.int32(), [None if n is None else 10**7 * n for n in numbers]),
+        "long": (pa.int64(), [None if n is None else 10**15 * n for n in numbers]),
+        "single": (pa.float32(), [None, 0.0, -0.0, math.nan, math.inf, -1.5, 1e-40, 3e38, 7.25]),
+        "double": (pa.float64(), [None, 0.0, -0.0, math.nan, -math.inf, -1.5, 5e-324, 1e308, 0.1]),
+        "small": (pa.decimal128(18, 2), decimals),
+        "large": (pa.decimal128(38, 4), [None if one is None else one * 10**20 for one in decimals]),
+        "text": (pa.string(), TEXTS),
+        "raw": (pa.binary(), [None if one is None else one.encode() + b"\xff" for one in TEXTS]),
+        "day": (pa.date32(), [None if one is None else one.date() for one in at]),
+        "at": (pa.timestamp("us", "UTC"), at),
+        "local": (pa.timestamp("us"), [None if one is None else one.replace(tzinfo=None) for one in at]),
+        "list": (pa.list_(pa.string()), [None, [], *([one, None] for one in TEXTS[2:])]),
+        "map": (pa.map_(pa.string(), pa.int64()), [None, [], *([("k", n), ("", None)] for n in numbers[2:])]),
+    }
+    inner = ("flag", "int", "text", "raw", "day", "at", "local")
+    values = [{name: kinds[name][1][row] for name in inner} if row else None for row in range(rows)]
+    kinds["struct"] = pa.struct([(name, kinds[name][0]) for name in inner]), values
+    return pa.table({name: pa.array(its, kind) for name, (kind, its) in kinds.items()})
+
+
+def test_rows_have_the_numbers_that_they_have_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    from slidejoin.pipeline.pair_ids import numbered, numbered_schema
+    from slidejoin.pipeline.source import Rows
+    from slidejoin.plan.pair_ids import NUMBERS
+    from slidejoin.spark.driver.pair_ids import PairIds
+
+    table = every_type()
+    assert numbered_schema(table.schema, "a").names == [*table.column_names, *NUMBERS]
+    here = numbered(Rows(table, table.num_rows)).table.select(NUMBERS).to_pylist()
+    pq.write_table(table, tmp_path / "rows.parquet")
+    frame = spark.read.parquet(str(tmp_path))
+    for name in table.column_names:
+        one = table.select([name])
+        of_spark = PairIds("pair").numbered(frame.select(name)).select(*NUMBERS).collect()
+        assert [row.asDict() for row in of_spark] == numbered(Rows(one, 0)).table.select(NUMBERS).to_pylist(), name
+    whole = PairIds("pair").numbered(frame).select(*NUMBERS).collect()
+    assert [row.asDict() for row in whole] == here
+    assert len({str(row) for row in here}) == table.num_rows
 
 
 def test_ids_stay_what_they_are(spark: SparkSession) -> None:

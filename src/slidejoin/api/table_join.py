@@ -12,17 +12,19 @@ from slidejoin.api.one_call import OpenIterator, PushIterator, SharedJoin, one_c
 from slidejoin.api.snapshot import new_plan, operator_of
 from slidejoin.arguments import one_of, shown
 from slidejoin.display import Explanation, figures_html
-from slidejoin.errors import ArgumentTypeError, MemoryLimitError
+from slidejoin.errors import ArgumentError, ArgumentTypeError, MemoryLimitError
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.ingest.batches import DECLARED, to_table
 from slidejoin.operator.stats import Stats
 from slidejoin.predicate import to_sql
+from slidejoin.predicate.expression.expr import Column, rewritten
 from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.sides import SIDES
 from slidejoin.spec.join_spec import JoinSpec, make_join_spec
 from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.predicate import Expr, Expression
@@ -32,10 +34,16 @@ if TYPE_CHECKING:
     from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.options import Options
 
-__all__ = ["ANSWERED", "TableJoin", "table_operator"]
+__all__ = ["ANSWERED", "INDEX_BYTES", "TableJoin", "answered_side", "mirrored", "table_operator"]
 
 ANSWERED: tuple[JoinType, ...] = ("inner", "left", "left_semi", "left_anti")
 """Join types whose rows are all known as a row of the stream arrives."""
+
+MIRRORED: dict[JoinType, JoinType] = {"inner": "inner", "right": "left"}
+"""Join types of a table with a stream, and those of the stream with the table."""
+
+INDEX_BYTES = 64
+"""Bytes of the index for a row of a table, about; the columns of the table come to it."""
 
 GIVEN = "the schema of the first table"
 
@@ -348,3 +356,52 @@ def table_operator(config: JoinSpec, schema: pa.Schema, table: pa.Table) -> Join
             raise MemoryLimitError(msg)
     operator.load_table(table)
     return operator
+
+
+# -- joins whose left side is the table --------------------------------------------------------------------------------
+
+
+def answered_side(config: JoinSpec, streams: Sequence[Side], tables: str = "two tables without a window") -> Side:
+    """Return the side whose rows are answered as they come: the stream, or of two tables the one that keeps its rows.
+
+    Parameters
+    ----------
+    config : JoinSpec
+    streams : sequence of {"left", "right"}
+        The side that is a stream; none if both are tables at rest.
+    tables : str
+        How an error calls such a join of two tables.
+
+    Raises
+    ------
+    ArgumentError
+        For what that side cannot know.
+    """
+    stream = streams[0] if streams else "right" if config.how == "right" else "left"
+    possible = ANSWERED if stream == "left" else tuple(MIRRORED)
+    what = "a stream with a table" if streams else tables
+    if config.how not in possible:
+        msg = f"how={config.how!r} is not for {what}, as it asks which rows of the table have a partner. "
+        if not streams:
+            msg += f"Use {', '.join((*ANSWERED, 'right'))}; or give a window="
+        elif stream == "left":
+            msg += f"Use {', '.join(ANSWERED)}"
+        else:
+            msg += f"Use {', '.join(MIRRORED)}; or give the stream as left, for {', '.join(ANSWERED)}"
+        raise ArgumentError(msg)
+    if config.deferred and stream == "right":
+        given = "output=Aggregate" if config.keep is None else f"keep={config.keep!r}"
+        msg = f"{given} answers left rows, and the left side is a table: give the stream as left, the table as right"
+        raise ArgumentError(msg)
+    return stream
+
+
+def mirrored(config: JoinSpec) -> JoinSpec:
+    """Return a join with the sides changed over."""
+    other = dict(zip(SIDES, reversed(SIDES), strict=True))
+
+    def changed(node: Expr) -> Expr | None:
+        return Column(other[node.side], node.name) if isinstance(node, Column) else None
+
+    one, two = config.aliases
+    return replace(config, on=rewritten(config.on, changed), aliases=(two, one), how=MIRRORED[config.how])

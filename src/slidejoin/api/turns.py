@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import get_ident
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
 __all__ = ["Turns"]
@@ -22,6 +22,7 @@ class Turns:
 
     Examples
     --------
+    >>> import asyncio
     >>> turns = Turns()
     >>> asyncio.run(turns.run(lambda: 6 * 7))
     42
@@ -58,6 +59,8 @@ class Turns:
         If this is cancelled before its turn, the function is not called. If it is cancelled while the function runs,
         it ends as cancelled once the function has returned: nobody finds the object half changed.
         """
+        import asyncio  # noqa: PLC0415 - slow to load, and there by now
+
         call = self._executor.submit(self._call, function)
         self._pending[call] = get_ident()
         call.add_done_callback(lambda done: self._pending.pop(done, None))
@@ -86,6 +89,8 @@ if hasattr(os, "register_at_fork"):
 
 async def _ended(answer: asyncio.Future[Any]) -> None:
     """Wait for an answer that nobody takes any more, however often the waiting is cancelled."""
+    import asyncio  # noqa: PLC0415 - as above
+
     while not answer.done():
         try:
             await asyncio.wait({answer})

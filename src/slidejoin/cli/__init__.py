@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from time import perf_counter
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from threading import Event
 
 __all__ = ["compile_in_words", "main"]
+
+PACKAGES = ("typer", "rich")
+"""Those of the command line; Rich is loaded on a terminal alone."""
 
 MISSING = """\
 slidejoin: the command line needs the packages typer and rich, and {name} is not installed.
@@ -41,17 +45,15 @@ def _main(given: list[str], stop: Event | None, *, leaving: bool) -> NoReturn:
     if given == ["--version"]:
         sys.stdout.write(f"slidejoin {__version__}\n")
         sys.exit(0)
-    try:
-        from slidejoin.cli.app import app  # noqa: PLC0415 - typer and rich may be missing, which is reported below
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name not in {"typer", "rich"}:
-            raise
+    missing = next((name for name in PACKAGES if find_spec(name) is None), None)
+    if missing is not None:
         if given == ["compile"]:  # an image for embedded joins needs neither
             compile_in_words()
             sys.exit(0)
-        sys.stderr.write(MISSING.format(name=name))
+        sys.stderr.write(MISSING.format(name=missing))
         sys.exit(1)
+    from slidejoin.cli.app import app  # noqa: PLC0415 - slow to load
+
     try:
         app(given, prog_name="slidejoin", obj=stop)
     finally:

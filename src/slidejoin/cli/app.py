@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
@@ -19,7 +21,7 @@ from slidejoin.cli.beginning import init
 from slidejoin.cli.job import ENGINES, Session
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.paths import STANDARD
-from slidejoin.cli.reporting import Debug, Json, PlainReporter, document, errors_reported, reporter
+from slidejoin.cli.reporting import Debug, Json, JsonReporter, PlainReporter, document, errors_reported
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
 from slidejoin.cli.stopping import stop_later
 from slidejoin.errors import ConfigError, nearest
@@ -30,9 +32,10 @@ if TYPE_CHECKING:
 
     from slidejoin.bench.report import Report
     from slidejoin.cli.job import Engine, Job
+    from slidejoin.cli.reporting import Reporter
     from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo
 
-__all__ = ["app", "bench", "state"]
+__all__ = ["app", "bench", "reporter", "state"]
 
 Checkpoint = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpointLocation.", show_default=False)
@@ -356,6 +359,21 @@ EngineOption = Annotated[
 Master = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="A Spark master, such as local[4]; with it Spark runs.")
 ]
+
+
+TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Environment variables by which Rich takes something else for a terminal."""
+
+
+def reporter(*, as_json: bool) -> Reporter:
+    """Return the reporter that fits standard output."""
+    if as_json:
+        return JsonReporter()
+    if not sys.stdout.isatty() and not any(os.environ.get(name) for name in TERMINALS):
+        return PlainReporter()
+    from slidejoin.cli.terminal import terminal_reporter  # noqa: PLC0415 - loads Rich
+
+    return terminal_reporter()
 
 
 @app.command(short_help="Run a job file, on Spark or in this process.")

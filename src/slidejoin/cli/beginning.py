@@ -189,7 +189,7 @@ def _source(file: Written, sample: Sample, folder: Path, times: Collection[str])
     file.comment(
         'where = "price > 0"                         # other rows are not read',
         "max_files_per_trigger = 1                  # most files of one micro-batch; all that are there by default",
-        "stream = false                             # a table; joined with a stream: no [join.window]",
+        "table = true                               # a table; joined with a stream: no [join.window]",
     )
 
 

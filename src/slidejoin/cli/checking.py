@@ -117,7 +117,8 @@ def explain_job(job: Job, name: str) -> str:
 def shown_source(source: Source) -> str:
     """Return a source in words."""
     kind = "streaming" if source.stream else "static"
-    return f"source {source.name}: {kind} {_place(source)}{bad_rows_in_words(source)}"
+    again = "" if source.refresh is None else f", read again every {source.refresh}"
+    return f"source {source.name}: {kind} {_place(source)}{again}{bad_rows_in_words(source)}"
 
 
 def _place(source: Source) -> str:

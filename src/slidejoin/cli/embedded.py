@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import sys
 import tempfile
@@ -10,53 +9,43 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, TextIO
-from uuid import uuid4
+from typing import TYPE_CHECKING, TextIO
 
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.checking import check_job, shown_sink, shown_source
 from slidejoin.cli.checkpoint import locked
-from slidejoin.cli.embedded_topics import check_topic_columns, check_topic_sink, topic_sink_of, topics_of
+from slidejoin.cli.embedded_sinks import all_sinks, check_sinks
+from slidejoin.cli.embedded_sources import checked_source, source_or_table
 from slidejoin.cli.lost_rows import LostRowsAdvice
-from slidejoin.cli.paths import STANDARD, files_below, local_path
+from slidejoin.cli.paths import STANDARD, local_path
 from slidejoin.cli.reporting import BatchProgress, RunTotals
 from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.pipeline.checkpoint import Checkpoint
-from slidejoin.pipeline.columns import Shape
-from slidejoin.pipeline.ddl import schema_of_ddl
-from slidejoin.pipeline.delta import DeltaSink, DeltaSource, delta_schema
-from slidejoin.pipeline.file_sink import SINK_OPTIONS, FileSink, FolderOnce
-from slidejoin.pipeline.files import FILE_FORMATS, Files, FileSource, file_schema
-from slidejoin.pipeline.micro_batch import MicroBatchJoin
+from slidejoin.pipeline.files import FileSource
+from slidejoin.pipeline.micro_batch import LATE_SIDE, MicroBatchJoin
 from slidejoin.pipeline.run import JobPipeline, Timing, run_tables
-from slidejoin.pipeline.sink import ConsoleSink, NoSink
-from slidejoin.pipeline.source import Limits, OnlySparkError
-from slidejoin.pipeline.standard import ArrowOutput, InputSource, JsonOutput, arrow_input, json_input
-from slidejoin.pipeline.text_rows import CSV_OPTIONS, JSON_OPTIONS
-from slidejoin.pipeline.topics import TopicSource
 from slidejoin.predicate import to_sql
+from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from slidejoin.cli.job import Job, Sink, Source
+    import pyarrow as pa
+
+    from slidejoin.cli.job import Job
     from slidejoin.cli.reporting import Reporter
+    from slidejoin.pipeline.job_join import JobJoin
     from slidejoin.pipeline.run import Done, PipelineTotals
-    from slidejoin.pipeline.sink import ResultSink
-    from slidejoin.pipeline.source import RowSource
+    from slidejoin.pipeline.source import Rows, RowSource
+    from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["EmbeddedJob", "explain_embedded", "prepared", "run_embedded"]
 
-PATTERN = "*?["
-ALTERNATIVES = "{"
-
-READ_OPTIONS: dict[str, tuple[str, ...]] = {"csv": CSV_OPTIONS, "json": JSON_OPTIONS}
-
 NANOSECONDS = 1_000_000_000
 
-ALL = 1 << 62
-"""More rows than any source has."""
+Schemas = tuple["pa.Schema", "pa.Schema"]
+"""Of both sources, or twice that of the one in a self-join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +55,7 @@ class EmbeddedJob:
     job: Job
     spec: JoinSpec
     sources: list[RowSource]
-    join: MicroBatchJoin
+    join: JobJoin
 
 
 def prepared(job: Job) -> EmbeddedJob:
@@ -79,21 +68,15 @@ def prepared(job: Job) -> EmbeddedJob:
     ConfigError
         For what is wrong with the job.
     """
-    _check_sink(job)
-    if job.join.pair_id is not None:
-        msg = "join.pair_id: ids of pairs are computed by Spark alone."
-        raise OnlySparkError(msg)
-    if not job.join.window.expires:
-        msg = "sources: a job whose join has no window, of a table, is run by Spark alone."
-        raise OnlySparkError(msg)
+    check_sinks(job)
     names = [job.join.left] if job.join.right is None else [job.join.left, job.join.right]
     if len([name for name in names if job.sources[name].path == STANDARD]) > 1:
         msg = f"sources.{names[1]}.path: standard input is the other source too; give one of them a folder."
         raise ConfigError(msg)
     for name in names:
-        _check_source(job, job.sources[name])
+        checked_source(job, job.sources[name])
     spec = check_job(job)
-    sources = [_source(job, job.sources[name]) for name in names]
+    sources = [source_or_table(job, job.sources[name]) for name in names]
     try:
         join = _join(job, spec, sources)
     except ConfigError:
@@ -104,125 +87,59 @@ def prepared(job: Job) -> EmbeddedJob:
     return EmbeddedJob(job, spec, sources, join)
 
 
-def _check_source(job: Job, source: Source) -> None:
-    where = f"sources.{source.name}"
-    if source.kafka is not None or source.path == STANDARD:
-        return  # see `topics_of` and `_input`
-    if source.format not in (*FILE_FORMATS, "delta") or source.path is None:
-        msg = f"{where}.format: {source.format!r} is read by Spark alone."
-        raise OnlySparkError(msg)
-    path = local_path(source.path, job.session)
-    if path is None or ALTERNATIVES in source.path:
-        msg = f"{where}.path: {source.path} is read by Spark alone."
-        raise OnlySparkError(msg)
-    if source.format != "delta" and (any("=" in part for part in path.parts) or _has_partitions(path)):
-        msg = f"{where}.path: folders of partitions, such as day=1, are read by Spark alone."
-        raise OnlySparkError(msg)
-    for name in source.options:
-        if name.lower() not in READ_OPTIONS.get(source.format, ()):
-            msg = f"{where}.options: {name} is understood by Spark alone."
-            raise OnlySparkError(msg)
+def _join(job: Job, spec: JoinSpec, sources: list[RowSource]) -> JobJoin:
+    schemas = sources[0].schema, sources[-1].schema
+    made = _made(job, spec, sources, schemas) if job.join.pair_id is None else _with_ids(job, spec, sources, schemas)
+    for source, needed in zip(sources, made.needed, strict=False):
+        source.narrow(needed)
+    return made
 
 
-def _has_partitions(path: Path) -> bool:
-    if any(sign in str(path) for sign in PATTERN) or not path.is_dir():
-        return False
-    return any("=" in entry.name and entry.is_dir() for entry in path.iterdir())
+def _made(
+    job: Job,
+    spec: JoinSpec,
+    sources: list[RowSource],
+    schemas: Schemas,
+    shaped: Callable[[Rows], Rows] = lambda rows: rows,
+) -> JobJoin:
+    """Return a join; `shaped` is what becomes of the rows of a table that it reads itself."""
+    if job.join.window.expires:
+        return _windowed(job, spec, schemas)
+    return _with_table(job, spec, sources, schemas, shaped)
 
 
-def _check_sink(job: Job) -> None:
-    sink = job.sink
-    if sink.kafka is not None:
-        check_topic_sink(sink)
-        return
-    if sink.path == STANDARD:
-        if sink.format not in {"json", "arrow"} or sink.partition_by:
-            msg = 'sink.format: expected "json" or "arrow" for standard output, and no partition_by.'
-            raise ConfigError(msg)
-        return
-    known = {**SINK_OPTIONS, "console": ("numrows", "truncate"), "noop": (), "delta": ()}
-    if sink.format not in known:
-        msg = f"sink.format: {sink.format!r} is written by Spark alone."
-        raise OnlySparkError(msg)
-    _check_places(job, sink)
-    for name in sink.options:
-        if name.lower() not in known[sink.format]:
-            msg = f"sink.options: {name} is understood by Spark alone."
-            raise OnlySparkError(msg)
+def _with_ids(job: Job, spec: JoinSpec, sources: list[RowSource], schemas: Schemas) -> JobJoin:
+    from slidejoin.pipeline.pair_ids import PairIdJoin, numbered, numbered_schema  # noqa: PLC0415 - few jobs have ids
+    from slidejoin.plan.pair_ids import PairIdColumn  # noqa: PLC0415 - the same
+
+    column = PairIdColumn(job.join.pair_id)
+    output = spec.output if spec.aggregate is None else spec.aggregate
+    select = column.selected(spec.select, spec.aliases, spec.how, output)
+    spec = replace(spec, select=None if select is None else tuple(select))
+    left, right = (
+        numbered_schema(schema, source.name) for schema, source in zip(schemas, (sources[0], sources[-1]), strict=True)
+    )
+    return PairIdJoin(column, spec.suffix, schemas, _made(job, spec, sources, (left, right), numbered))
 
 
-def _check_places(job: Job, sink: Sink) -> None:
-    if sink.format == "delta" and sink.path is None:
-        msg = "sink.path: missing; expected the folder of a Delta table."
-        raise ConfigError(msg)
-    for key, path in (("path", sink.path), ("checkpoint", sink.checkpoint)):
-        if path is not None and local_path(path, job.session) is None:
-            msg = f"sink.{key}: {path} is reached by Spark alone."
-            raise OnlySparkError(msg)
+def _with_table(
+    job: Job, spec: JoinSpec, sources: list[RowSource], schemas: Schemas, shaped: Callable[[Rows], Rows]
+) -> JobJoin:
+    from slidejoin.pipeline.tables import TableBatchJoin, TableSource  # noqa: PLC0415 - few jobs have a table
 
-
-def _folded(options: Any) -> dict[str, str]:  # noqa: ANN401 - a mapping of texts
-    return {name.lower(): value for name, value in options.items()}
-
-
-def _input(source: Source) -> RowSource:
-    """Return standard input as a source."""
-    where = f"sources.{source.name}"
-    if source.format == "arrow":
-        schema, chunks = arrow_input(sys.stdin.buffer, source.name)
-    elif source.format == "json" and source.schema is not None:
-        given = schema_of_ddl(source.schema, f"{where}.schema")
-        schema, chunks = json_input(sys.stdin.buffer, given, _folded(source.options))
-    else:
-        msg = f'{where}.format: got {source.format!r}, expected "json" with a schema, or "arrow", for standard input.'
-        raise ConfigError(msg)
-    shape = Shape(schema, source.columns, source.where, source.name)
-    return InputSource(source.name, chunks, shape, Limits(rows=source.max_rows))
-
-
-def _source(job: Job, source: Source) -> RowSource:
-    if source.path == STANDARD:
-        return _input(source)
-    if source.kafka is not None:
-        topics = topics_of(source)
-        topics = replace(topics, records=ALL) if job.sink.once else topics
-        shape = Shape(topics.schema(source.name), source.columns, source.where, source.name)
-        return TopicSource(source.name, topics, shape)
-    path = str(local_path(source.path or "", job.session))
-    files = _files(path)
-    limits = Limits(ALL, None) if job.sink.once else Limits(source.max_rows, source.max_files_per_trigger)
-    if source.format == "delta":
-        schema = delta_schema(Path(path), source.name)
-        shape = Shape(schema, source.columns, source.where, source.name)
-        return DeltaSource(source.name, Path(path), schema, shape, limits)
-    if source.schema is not None:
-        schema = schema_of_ddl(source.schema, f"sources.{source.name}.schema")
-    elif source.format in {"parquet", "arrow"}:
-        schema = file_schema(source.format, files(), source.name, path)
-    else:
-        msg = (
-            f"sources.{source.name}.schema: without one, the columns of {source.format} files are known to Spark alone."
-        )
-        raise OnlySparkError(msg)
-    shape = Shape(schema, source.columns, source.where, source.name)
-    base = Path(path) if Path(path).is_dir() else Path(path).parent
-    made = Files(source.format, base, files, schema, _folded(source.options))
-    return FileSource(source.name, made, shape, limits)
-
-
-def _files(path: str) -> Callable[[], Iterable[Path]]:
-    """Return the function that lists the files of a folder, of a pattern, or one file."""
-    if not any(sign in path for sign in PATTERN) or Path(path).exists():
-        return lambda: files_below(Path(path))
-    return lambda: (
-        file
-        for one in sorted(glob.glob(path))  # noqa: PTH207 - a whole pattern, from the root on
-        if Path(one).name[0] not in "._"
-        for file in files_below(Path(one))
+    streams: list[Side] = [side for side, one in zip(SIDES, sources, strict=True) if job.sources[one.name].stream]
+    table = next((one for one in sources if isinstance(one, TableSource)), sources[-1])
+    return TableBatchJoin(
+        spec,
+        streams,
+        schemas,
+        lambda version: shaped(table.read(version)),
+        threads=job.embedded.threads,
+        memory_limit=job.embedded.memory_limit,
     )
 
 
-def _join(job: Job, spec: JoinSpec, sources: list[RowSource]) -> MicroBatchJoin:
+def _windowed(job: Job, spec: JoinSpec, schemas: Schemas) -> JobJoin:
     join = job.join
     if join.late == "emit" and (join.how != "inner" or join.output != "pairs" or join.keep is not None):
         msg = (
@@ -235,16 +152,15 @@ def _join(job: Job, spec: JoinSpec, sources: list[RowSource]) -> MicroBatchJoin:
         "self_join": join.self_join, "aliases": join.aliases, "algorithm": join.algorithm, "keep": join.keep,
         "late": join.late, "threads": job.embedded.threads, "memory_limit": job.embedded.memory_limit,
     }  # fmt: skip
-    schemas = [source.schema for source in sources]
-    made = MicroBatchJoin(spec, options, join.order_by, (schemas[0], schemas[-1]))
-    for source, needed in zip(sources, made.needed, strict=False):
-        source.narrow(needed)
-    return made
+    return MicroBatchJoin(spec, options, join.order_by, schemas)
 
 
 def described(job: Job, spec: JoinSpec) -> dict[str, str]:
     """Return what must be the same for a checkpoint to be used again, by the keys of the job file."""
     join = job.join
+    formats = {f"sources.{source.name}.format": source.format for source in job.sources.values()}
+    if not join.window.expires:  # there is no state
+        return {"join.left": join.left, "join.right": str(join.right)} | formats
     made = {
         "join.on": to_sql(spec.on, ("l", "r"), whole=True),
         "join.window": repr(join.window),
@@ -253,10 +169,11 @@ def described(job: Job, spec: JoinSpec) -> dict[str, str]:
         "join.output": repr(join.output),
         "join.keep": repr(join.keep),
         "join.late": join.late,
+        "join.pair_id": str(join.pair_id),
         "join.left": join.left,
         "join.right": str(join.right),
     }
-    return made | {f"sources.{source.name}.format": source.format for source in job.sources.values()}
+    return made | formats
 
 
 def explain_embedded(ready: EmbeddedJob, why: str) -> str:
@@ -269,16 +186,24 @@ def explain_embedded(ready: EmbeddedJob, why: str) -> str:
     """
     job = ready.job
     _begin(ready)
-    columns = ", ".join(f"{field.name} {field.type}" for field in ready.join.schema)
+    columns = ", ".join(f"{field.name} {field.type}" for field in _result_schema(ready))
     return "\n".join(
         [
             *(shown_source(source) for source in job.sources.values()),
             f"in this process: {why}",
-            str(ready.join.join.explain()),
+            ready.join.explain(),
             f"result: {columns}",
             f"sink: {shown_sink(job.sink)}",
         ]
     )
+
+
+def _result_schema(ready: EmbeddedJob) -> pa.Schema:
+    """Return the schema of what the sink of results gets."""
+    schema = ready.join.schema
+    if ready.job.join.late_sink is None:
+        return schema
+    return schema.remove(schema.get_field_index(LATE_SIDE))
 
 
 def _begin(ready: EmbeddedJob) -> None:
@@ -288,8 +213,11 @@ def _begin(ready: EmbeddedJob) -> None:
     except (SlideJoinError, ValueError, NotImplementedError) as error:
         msg = f"join: {in_toml(str(error))}"
         raise ConfigError(msg) from error
-    names = ready.join.schema.names
-    check_topic_columns(ready.job.sink, names)
+    names = _result_schema(ready).names
+    if ready.job.sink.kafka is not None:
+        from slidejoin.cli.embedded_topics import check_topic_columns  # noqa: PLC0415 - loads Kafka's client
+
+        check_topic_columns(ready.job.sink, names)
     for column in ready.job.sink.partition_by:
         if column not in names:
             msg = f"sink.partition_by: the result has no column {column!r}; it has {', '.join(names)}."
@@ -386,13 +314,13 @@ def _stream(ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, o
             interval=None if interval is None else interval.nanoseconds / NANOSECONDS,
             snapshot=job.embedded.snapshot_every.nanoseconds / NANOSECONDS,
         )
-        sink = _sink(job, checkpoint.id, out)
+        sink = all_sinks(job, checkpoint.id, out)
         pipeline = JobPipeline(ready.sources, ready.join, sink, checkpoint, timing, _Listening(job, reporter), stop)
         return _totals(pipeline.run(), stopped=stop.is_set())
 
 
 def _tables(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
-    totals = run_tables(ready.sources, ready.join, _sink(ready.job, None, out), stop)
+    totals = run_tables(ready.sources, ready.join, all_sinks(ready.job, None, out), stop)
     if totals is None:
         return RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)
     for advice in LostRowsAdvice(ready.job).of_tables(totals.without_time, totals.bad_by_source):
@@ -407,26 +335,6 @@ def _totals(totals: PipelineTotals, *, stopped: bool) -> RunTotals:
     )  # fmt: skip
 
 
-def _sink(job: Job, identity: str | None, out: TextIO) -> ResultSink:
-    sink = job.sink
-    if sink.path == STANDARD:
-        return ArrowOutput(out.buffer) if sink.format == "arrow" else JsonOutput(out)
-    if sink.kafka is not None:
-        return topic_sink_of(sink, identity or uuid4().hex)
-    if sink.path is None:
-        rows = int(_folded(sink.options).get("numrows", "20"))
-        return NoSink() if sink.format == "noop" else ConsoleSink(rows, out)
-    return _folder_sink(sink, Path(str(local_path(sink.path, job.session))), identity)
-
-
-def _folder_sink(sink: Sink, folder: Path, identity: str | None) -> ResultSink:
-    if sink.format == "delta":
-        return DeltaSink(folder, sink.partition_by, identity or uuid4().hex)
-    if identity is None:
-        return FolderOnce(folder, sink.format, _folded(sink.options), sink.partition_by)
-    return FileSink(folder, sink.format, _folded(sink.options), sink.partition_by, identity)
-
-
 def _planned_batches(ready: EmbeddedJob) -> int | None:
     """Return how many micro-batches a fresh job will have; None where that is not known."""
     job = ready.job
@@ -436,6 +344,8 @@ def _planned_batches(ready: EmbeddedJob) -> int | None:
         return None
     counts = []
     for source in ready.sources:
+        if job.sources[source.name].table:
+            continue
         most = job.sources[source.name].max_files_per_trigger
         if most is None or job.sources[source.name].max_rows is not None:
             return None

@@ -30,6 +30,9 @@ SAME = (
 )
 """Settings that Kafka's client of this process has under the same name."""
 
+HEADERS = (*METADATA, "reason")
+"""What a record that cannot be read has as headers."""
+
 SINGLE: dict[str, pa.DataType] = {"text": pa.string(), "binary": pa.binary()}
 
 
@@ -48,8 +51,6 @@ def topics_of(source: Source) -> Topics:
         raise _only_spark(f"{where}.pattern", "topics by a pattern are read")
     if any(one not in METADATA for one in kafka.metadata):
         raise _only_spark(f"{where}.metadata", "headers are read")
-    if source.bad_rows is not None and source.bad_rows.action == "write":
-        raise _only_spark(f"{where}.bad_rows", "a sink of records that cannot be read is written")
     if kafka.value.format not in {"json", "protobuf", *SINGLE} or kafka.value.options:
         raise _only_spark(f"{where}.value", f"{kafka.value.format}{_with_options(kafka.value)} is read")
     if kafka.key is not None and kafka.key.format not in SINGLE:
@@ -68,7 +69,7 @@ def topics_of(source: Source) -> Topics:
         value=_column(value, "value") if value.format in SINGLE else None,
         key=None if kafka.key is None else _column(kafka.key, "key"),
         metadata=kafka.metadata,
-        drop_bad=source.bad_rows is not None and source.bad_rows.action == "drop",
+        bad="fail" if source.bad_rows is None else source.bad_rows.action,
         records=kafka.max_offsets_per_trigger,
         read=None if messages is None else partial(messages.read, registry=value.registry),
     )
@@ -86,8 +87,8 @@ def _column(encoding: Encoding, default: str) -> tuple[str, pa.DataType]:
     return encoding.column or default, SINGLE[encoding.format]
 
 
-def check_topic_sink(sink: Sink) -> KafkaSink:
-    """Return what says which topic is written, if this process can write it.
+def check_topic_sink(sink: Sink, where: str = "sink") -> KafkaSink:
+    """Return what says which topic is written, if this process can write it; `where` is its key in the job file.
 
     Raises
     ------
@@ -96,8 +97,8 @@ def check_topic_sink(sink: Sink) -> KafkaSink:
     """
     kafka = sink.kafka
     if kafka is None or kafka.value.format not in {"json", "protobuf", *SINGLE} or kafka.value.options:
-        raise _only_spark("sink.value", "that is written")
-    _settings(kafka.brokers, sink.options, "sink")
+        raise _only_spark(f"{where}.value", "that is written")
+    _settings(kafka.brokers, sink.options, where)
     return kafka
 
 
@@ -113,12 +114,15 @@ def check_topic_columns(sink: Sink, columns: Sequence[str]) -> None:
         _messages(sink.kafka.value).check(columns, "sink.value")
 
 
-def topic_sink_of(sink: Sink, identity: str) -> TopicSink:
-    """Return the sink of a topic; `identity` is of the checkpoint."""
-    kafka = check_topic_sink(sink)
+def topic_sink_of(sink: Sink, identity: str, where: str = "sink", *, unread: bool = False) -> TopicSink:
+    """Return the sink of a topic; `identity` is of the checkpoint. `unread`: of records as they came."""
+    kafka = check_topic_sink(sink, where)
+    settings = _settings(kafka.brokers, sink.options, where)
+    if unread:
+        return TopicSink(settings, kafka.topic, "value", "key", identity, where, HEADERS)
     value: Any = kafka.value.column or "value" if kafka.value.format in SINGLE else None
     value = _messages(kafka.value).write if kafka.value.format == "protobuf" else value
-    return TopicSink(_settings(kafka.brokers, sink.options, "sink"), kafka.topic, value, kafka.key, identity)
+    return TopicSink(settings, kafka.topic, value, kafka.key, identity, where)
 
 
 def _settings(brokers: str, options: Mapping[str, str], where: str) -> dict[str, str]:

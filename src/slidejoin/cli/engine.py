@@ -62,6 +62,22 @@ def _check_for_spark(job: Job) -> None:
         if path == STANDARD:
             msg = f'{where}.path: "-" is for jobs in one process, and this one runs on Spark; give a folder.'
             raise ConfigError(msg)
+    if job.join.late_sink is not None:
+        msg = (
+            "join.late: a sink of late rows is for jobs in one process, and this one runs on Spark; write late = "
+            '"emit", and partition_by = ["late_side"] in [sink].'
+        )
+        raise ConfigError(msg)
+    for source in job.sources.values():
+        if source.refresh is not None:
+            msg = f"sources.{source.name}.refresh: is for jobs in one process, and this one runs on Spark; remove it."
+            raise ConfigError(msg)
+        if source.kafka is None and source.bad_rows is not None:
+            msg = (
+                f"sources.{source.name}.bad_rows: of files is for jobs in one process, and this one runs on Spark; use "
+                "the options mode and columnNameOfCorruptRecord of Spark."
+            )
+            raise ConfigError(msg)
     for key, kind in (keys | {"sink.format": job.sink.format}).items():
         if kind in EMBEDDED_ONLY:
             msg = f"{key}: {kind!r} is for jobs in one process, and this one runs on Spark; use parquet."

@@ -150,27 +150,38 @@ class BadRows:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows that Spark reads, as a stream unless ``stream = false``: files, topics, or what another format has."""
+    """Rows of files, topics, or what another format has: a stream, or a table.
+
+    A table next to a stream may be read again, `refresh` after it was read.
+    """
 
     name: str
     format: str
     path: str | None = None
-    stream: bool = True
+    table: bool = False
+    refresh: Span | None = None
     schema: str | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     max_files_per_trigger: int | None = None
     max_rows: int | None = None
+    max_wait: Span | None = None
     kafka: KafkaSource | None = None
     bad_rows: BadRows | None = None
+
+    @property
+    def stream(self) -> bool:
+        """Whether more rows may come."""
+        return not self.table
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
     """What `slidejoin.spark.stream_join` is called with; `right` is None in a self-join.
 
-    The window of a join with a table is a `TableWindow`.
+    The window of a join with a table is a `TableWindow`. Late rows that are emitted go to the sink of the results, or
+    to `late_sink`.
     """
 
     left: str
@@ -189,6 +200,7 @@ class Join:
     order_by: str | None = None
     keep: Nearest | None = None
     late: Late = "drop"
+    late_sink: Sink | None = None
     pair_id: str | None = None
 
     @property

@@ -47,6 +47,9 @@ __all__ = ["read_job", "read_job_text"]
 NEED_SCHEMA = ("csv", "json", "xml")
 """Files that do not say what is in them, which a stream has to know beforehand."""
 
+TEXTS = ("csv", "json")
+"""Files of which a row may be unreadable."""
+
 KNOWN = (*FILES, *("kafka", "delta", "iceberg", "rate", "rate-micro-batch", "socket", "jdbc"))
 """Formats whose names are known here; any other is passed on to Spark."""
 
@@ -55,7 +58,7 @@ NOT_SINKS = ("rate", "rate-micro-batch", "socket", "memory", "foreach")
 PATHLESS = ("console", "noop")
 """Sinks that write no files."""
 
-SOURCE_KEYS = ("format", "path", "stream", "schema", "schema_file", "columns", "where", "options")
+SOURCE_KEYS = ("format", "path", "table", "refresh", "schema", "schema_file", "columns", "where", "options")
 JOIN_KEYS = (
     *("left", "right", "self_join", "on", "window", "how", "output", "select", "suffix", "aliases"),
     *("keep", "late", "strategy", "spread", "partitions", "algorithm", "pair_id"),
@@ -121,10 +124,15 @@ def read_job_text(text: str, base: Path) -> Job:
     file = TomlTable(values, "", ("engine", "sources", "join", "sink", "spark", "embedded"))
     base = absolute(base)
     sources = _sources(file, values.get("sources"), base)
-    join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources)
+    join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources, base)
     _check_use(sources, join)
     read_once = any(source.path == STANDARD for source in sources.values())
-    sink = _sink(file, base, stream=sources[join.left].stream, read_once=read_once)
+    stream = any(source.stream for source in sources.values())
+    sink = _sink(file, base, stream=stream, read_once=read_once)
+    again = next((name for name, source in sources.items() if source.refresh is not None), None)
+    if again is not None and not stream:
+        msg = f"sources.{again}.refresh: no source is a stream, and each table is read once; remove the key."
+        raise ConfigError(msg)
     engine = file.choice("engine", ENGINES, "auto")
     session = _session(file, base, _formats(sources.values(), sink))
     if session.retries and sink.checkpoint is None:
@@ -144,41 +152,63 @@ def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
 def _source(name: str, tables: TomlTable, base: Path) -> Source:
     kafka = tables.peek(name, "format") == "kafka"
     common = [key for key in SOURCE_KEYS if key != "path" or not kafka]
-    keys = (*common, *KAFKA_SOURCE_KEYS, "bad_rows") if kafka else (*common, "max_files_per_trigger", "max_rows")
+    own = KAFKA_SOURCE_KEYS if kafka else ("max_files_per_trigger", "max_rows", "max_wait")
+    keys = (*common, *own, "bad_rows")
     table = tables.table(name, keys, f"the table [sources.{name}]")
     kind = _format(table, without=NOT_SOURCES)
-    stream = table.flag("stream", default=True)
+    is_table = table.flag("table", default=False)
+    if "refresh" in table and not is_table:
+        msg = f"{table.at('refresh')}: only a table is read again; write {table.at('table')} = true, or remove the key."
+        raise ConfigError(msg)
     made = Source(
         name=name,
         format=kind,
-        stream=stream,
+        table=is_table,
+        refresh=_length(table, "refresh") if "refresh" in table else None,
         columns=table.texts("columns", 'a list of SQL expressions such as ["*", "price * 100 AS cents"]'),
         where=table.optional_text("where", 'an SQL condition such as "price > 0"'),
         options=table.options("options"),
     )
     if kafka:
-        topics = kafka_source(table, base, stream=stream)
+        topics = kafka_source(table, base, stream=not is_table)
         return replace(made, kafka=topics, bad_rows=_bad_rows(table, base, topics.brokers))
     if kind in LAKES and ("schema" in table or "schema_file" in table):
         key = "schema" if "schema" in table else "schema_file"
         msg = f"{table.at(key)}: a table of {kind} has its own schema; remove the key, and choose by columns and where."
         raise ConfigError(msg)
     schema = schema_text(table, base, A_SCHEMA)
-    if schema is None and stream and kind in NEED_SCHEMA:
+    if schema is None and not is_table and kind in NEED_SCHEMA:
         raise table.wrong(
             "schema", f'a schema in SQL such as "id BIGINT, ts TIMESTAMP", which a stream of {kind} needs'
         )
-    if "max_files_per_trigger" in table and not stream:
-        msg = f"{table.at('max_files_per_trigger')}: only a stream has triggers, and {table.at('stream')} is false."
+    if "max_files_per_trigger" in table and is_table:
+        msg = f"{table.at('max_files_per_trigger')}: only a stream has triggers, and {table.at('table')} is true."
         raise ConfigError(msg)
+    bad_rows = None
+    if "bad_rows" in table:
+        if kind not in TEXTS:
+            msg = f"{table.at('bad_rows')}: is for kafka, {' and '.join(TEXTS)}, and the format is {kind}; remove it."
+            raise ConfigError(msg)
+        if any(name.lower() == "mode" for name in made.options):
+            msg = f"{table.at('bad_rows')}: {table.at('options')}.mode is there too; give one of them."
+            raise ConfigError(msg)
+        bad_rows = _bad_rows(table, base, None)
     expected = f"the folder of a {kind} table" if kind in LAKES else "a folder or file"
     path = (table.text if kind in (*FILES, *LAKES) else table.optional_text)("path", expected)
+    if "max_wait" in table and path != STANDARD:
+        msg = (
+            f"{table.at('max_wait')}: is for standard input; of what can be read again a micro-batch reads what there "
+            "is, as often as the key every of [sink] says. Remove the key."
+        )
+        raise ConfigError(msg)
     return replace(
         made,
         path=None if path is None else located(path, base),
+        max_wait=_length(table, "max_wait") if "max_wait" in table else None,
         schema=schema,
         max_files_per_trigger=table.count("max_files_per_trigger"),
         max_rows=table.count("max_rows"),
+        bad_rows=bad_rows,
     )
 
 
@@ -193,14 +223,14 @@ def _format(table: TomlTable, *, without: Iterable[str]) -> str:
     return kind
 
 
-def _bad_rows(table: TomlTable, base: Path, brokers: str) -> BadRows:
-    """Return what becomes of records that cannot be read."""
+def _bad_rows(table: TomlTable, base: Path, brokers: str | None) -> BadRows:
+    """Return what becomes of records and rows that cannot be read; `brokers` are those of a topic without the key."""
     if table.values("bad_rows") is None:
         return BadRows(table.choice("bad_rows", ("fail", "drop"), "fail"))
     return BadRows("write", _target(table, "bad_rows", TARGET_KEYS, base, brokers)[1])
 
 
-def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
+def _join(table: TomlTable, sources: Mapping[str, Source], base: Path) -> Join:
     if "self_join" in table:
         for key in ("left", "right"):
             if key in table:
@@ -214,6 +244,7 @@ def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
             raise ConfigError(msg)
     aliases = table.texts("aliases", 'two names such as ["l", "r"]', 2) or ("l", "r")
     on = table.text("on", f'an SQL condition such as "{aliases[0]}.a < {aliases[1]}.b"')
+    late_sink = None if table.values("late") is None else _target(table, "late", TARGET_KEYS, base)[1]
     window, order_by = _scope(table, [sources[name] for name in (left, right) if name is not None])
     return Join(
         left=left,
@@ -230,7 +261,8 @@ def _join(table: TomlTable, sources: Mapping[str, Source]) -> Join:
         spread=table.count("spread") or 1,
         partitions=table.count("partitions"),
         keep=_keep(table, (aliases[0], aliases[1])),
-        late=table.choice("late", LATE, "drop"),
+        late="emit" if late_sink is not None else table.choice("late", LATE, "drop"),
+        late_sink=late_sink,
         algorithm=_algorithm(table),
         pair_id=_pair_id(table),
     )
@@ -308,7 +340,7 @@ def _scope(table: TomlTable, sources: Sequence[Source]) -> tuple[CountWindow | T
         if key in table:
             msg = (
                 f"{table.at(key)}: is for joins in a window, and the source {static[-1].name} is a table "
-                "(stream = false), all of whose rows are met; remove the key"
+                "(table = true), all of whose rows are met; remove the key"
             )
             raise ConfigError(f"{msg}." if len(static) > 1 else f"{msg}, or make the source a stream.")
     return TableWindow(1), None
@@ -400,7 +432,7 @@ def _sink(file: TomlTable, base: Path, *, stream: bool, read_once: bool) -> Sink
         raise ConfigError(msg)
     for key in ("checkpoint", *TRIGGER_KEYS):
         if key in table and not stream:
-            msg = f"{table.at(key)}: only a stream has one, and the sources have stream = false; remove the key."
+            msg = f"{table.at(key)}: only a stream has one, and the sources have table = true; remove the key."
             raise ConfigError(msg)
     checkpoint = None
     lasting = sink.format not in PATHLESS and sink.path != STANDARD and not read_once

@@ -67,7 +67,7 @@ def kafka_source(table: TomlTable, base: Path, *, stream: bool) -> KafkaSource:
     elif not topics:
         raise table.wrong("topics", 'a topic, a list of some, or the key pattern such as "orders-.*"')
     if "max_offsets_per_trigger" in table and not stream:
-        msg = f"{table.at('max_offsets_per_trigger')}: only a stream has triggers, and {table.at('stream')} is false."
+        msg = f"{table.at('max_offsets_per_trigger')}: only a stream has triggers, and {table.at('table')} is true."
         raise ConfigError(msg)
     return KafkaSource(
         brokers=_brokers(table),
@@ -273,7 +273,7 @@ def _start(table: TomlTable, topics: Iterable[str], *, stream: bool) -> str | in
     """Return where a new job begins, see `KafkaSource`."""
     start = table.raw("starting") if "starting" in table else "earliest"
     if start == "latest" and not stream:
-        msg = f"{table.at('starting')}: got 'latest', and {table.at('stream')} is false: nothing would be read."
+        msg = f"{table.at('starting')}: got 'latest', and {table.at('table')} is true: nothing would be read."
         raise ConfigError(msg)
     if isinstance(start, str) and start in STARTS:
         return start

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from slidejoin.pipeline.columns import Shape
 
-__all__ = ["DeltaSink", "DeltaSource", "delta_schema"]
+__all__ = ["DeltaSink", "DeltaSource", "delta_schema", "delta_version"]
 
 NO_ROWS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "FSCK", "CREATE TABLE")
 """Operations that change no rows, though some remove files."""
@@ -61,6 +61,17 @@ def delta_schema(path: Path, name: str) -> pa.Schema:
     return as_spark_reads(pa.schema(_table(path, name).schema().to_arrow()))
 
 
+def delta_version(path: Path, name: str) -> int:
+    """Return the newest version of a table.
+
+    Raises
+    ------
+    ConfigError
+        If there is no table.
+    """
+    return int(_table(path, name).version())
+
+
 def _plain(path: str) -> str:
     """Return the name of a file without escapes, of which the log of a table and its listing have different ones."""
     while (plain := unquote(path)) != path:
@@ -84,7 +95,7 @@ class DeltaSource:
     """
 
     def __init__(self, name: str, path: Path, given: pa.Schema, shape: Shape, limits: Limits) -> None:
-        self.name, self.schema, self.ended = name, shape.schema, True
+        self.name, self.schema, self.ended, self.alone = name, shape.schema, True, True
         self._path, self._given, self._shape, self._limits = path, given, shape, limits
         self._first = -1
         """The version of which all files are read, where the job began."""
@@ -137,7 +148,7 @@ class DeltaSource:
             msg = (
                 f"sources.{self.name}: version {table.version()} of {self._path} removes or replaces rows, and a "
                 "stream of a table has appended rows alone. Begin with a new checkpoint and another place for the "
-                "results, or read the table as it is: stream = false"
+                "results, or read the table as it is: table = true"
             )
             raise SlideJoinError(msg)
         added = sorted((at, path, rows) for path, (at, rows) in now.items() if path not in past)
@@ -217,10 +228,12 @@ class DeltaSink:
     partition_by : sequence of str
     identity : str
         Of the checkpoint.
+    where : str
+        Its key in the job file.
     """
 
-    def __init__(self, path: Path, partition_by: Sequence[str], identity: str) -> None:
-        self._module = _deltalake("sink")
+    def __init__(self, path: Path, partition_by: Sequence[str], identity: str, where: str = "sink") -> None:
+        self._module, self._where = _deltalake(where), where
         self._path, self._partition_by = path, list(partition_by)
         self._application = f"slidejoin-{identity}"
         self._rows: list[pa.Table] = []
@@ -254,7 +267,7 @@ class DeltaSink:
                     commit_properties=self._module.CommitProperties(app_transactions=[number]),
                 )  # fmt: skip
             except (self._module.exceptions.DeltaError, OSError) as error:
-                msg = f"sink.path: {self._path} cannot be appended to: {str(error).splitlines()[0]}"
+                msg = f"{self._where}.path: {self._path} cannot be appended to: {str(error).splitlines()[0]}"
                 raise SlideJoinError(msg) from error
         self._rows = []
         return {}

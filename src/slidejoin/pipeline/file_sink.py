@@ -11,6 +11,7 @@ are renamed as far as that was not done; those of any other micro-batch are remo
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 from contextlib import suppress
@@ -83,6 +84,10 @@ class SinkFile:
 
     def drop(self) -> None:
         """Remove the file."""
+        if self._writer is not None:
+            # One that is not closed writes to the closed file at its end.
+            with suppress(pa.ArrowException, OSError, ValueError):
+                self._writer.close()
         self._file.close()
         with suppress(OSError):
             self.path.unlink()
@@ -102,11 +107,20 @@ class FileSink:
         Columns whose values are folders.
     identity : str
         Of the checkpoint.
+    where : str
+        Its key in the job file.
     """
 
     def __init__(
-        self, folder: Path, kind: str, options: Mapping[str, str], partition_by: Sequence[str], identity: str
+        self,
+        folder: Path,
+        kind: str,
+        options: Mapping[str, str],
+        partition_by: Sequence[str],
+        identity: str,
+        where: str = "sink",
     ) -> None:
+        self._where = where
         self._folder, self._kind, self._partition_by = folder, kind, tuple(partition_by)
         self._made = _maker(kind, options)
         self._identity = identity[:IDENTITY]
@@ -121,8 +135,8 @@ class FileSink:
         """Rename files of the last committed micro-batch, and remove those of micro-batches that run again."""
         if last < 0 and any(_results(self._folder)):
             msg = (
-                f"sink.path: {self._folder} has files already, and the checkpoint has no micro-batch that wrote them. "
-                "Give a new folder for the results, or the checkpoint that belongs to this one."
+                f"{self._where}.path: {self._folder} has files already, and the checkpoint has no micro-batch that "
+                "wrote them. Give a new folder for the results, or the checkpoint that belongs to this one."
             )
             raise ConfigError(msg)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -180,19 +194,23 @@ class FolderOnce(FileSink):
     Parameters
     ----------
     folder : Path
-    kind, options, partition_by
+    kind, options, partition_by, where
         As of `FileSink`.
     """
 
-    def __init__(self, folder: Path, kind: str, options: Mapping[str, str], partition_by: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, kind: str, options: Mapping[str, str], partition_by: Sequence[str], where: str = "sink"
+    ) -> None:
         self._whole = folder
-        super().__init__(folder.with_name(f".{folder.name}.slidejoin"), kind, options, partition_by, "0" * IDENTITY)
+        written = folder.with_name(f".{folder.name}.slidejoin")
+        super().__init__(written, kind, options, partition_by, "0" * IDENTITY, where)
 
     def recover(self, last: int, ready: dict[str, Any]) -> None:  # noqa: ARG002 - see ResultSink
         """Refuse a folder that has something in it."""
         if self._whole.exists() and (not self._whole.is_dir() or any(self._whole.iterdir())):
             msg = (
-                f"sink.path: {self._whole} exists, and a result that is no stream replaces nothing; give another path."
+                f"{self._where}.path: {self._whole} exists, and a result that is no stream replaces nothing; give "
+                "another path."
             )
             raise ConfigError(msg)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -278,6 +296,14 @@ class _JsonWriter:
         """Nothing is left."""
 
 
+def _with_text(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    """Return a column for CSV, which has no bytes: as Base64."""
+    if not pa.types.is_binary(column.type):
+        return column
+    texts = [None if one is None else base64.b64encode(one).decode() for one in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
+
+
 class _CsvWriter:
     def __init__(self, file: BufferedWriter, options: Mapping[str, str]) -> None:
         from pyarrow import csv  # noqa: PLC0415 - one of four formats
@@ -288,7 +314,7 @@ class _CsvWriter:
 
     def write_table(self, table: pa.Table) -> None:
         columns = [time_texts(one) if pa.types.is_timestamp(one.type) else one for one in table.columns]
-        texts = [pc.cast(one, pa.string()) if pa.types.is_decimal(one.type) else one for one in columns]
+        texts = [pc.cast(one, pa.string()) if pa.types.is_decimal(one.type) else _with_text(one) for one in columns]
         settings = self._csv.WriteOptions(
             include_header=self._header, delimiter=self._separator, quoting_style="needed"
         )

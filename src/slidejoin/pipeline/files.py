@@ -17,13 +17,14 @@ import pyarrow as pa
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.pipeline.ddl import as_spark_reads
 from slidejoin.pipeline.source import MOST_ROWS, Limits, Rows
-from slidejoin.pipeline.text_rows import read_csv, read_json
+from slidejoin.pipeline.text_rows import COLLECT, TextRows, read_csv, read_json
 from slidejoin.rows.arrow_buffers import empty_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from slidejoin.pipeline.columns import Shape
+    from slidejoin.pipeline.text_rows import UnreadRow
 
 __all__ = ["FILE_FORMATS", "FileSource", "Files", "file_schema"]
 
@@ -31,6 +32,9 @@ FILE_FORMATS = ("parquet", "csv", "json", "arrow")
 
 GROUPED = ("parquet", "arrow")
 """Formats whose files consist of groups of rows that can be read one by one."""
+
+UNREAD = pa.schema([("file", pa.string()), ("line", pa.int64()), ("value", pa.binary()), ("reason", pa.string())])
+"""Of rows that cannot be read, as they are."""
 
 BYTES_A_ROW = 64
 """Of text, to guess how many rows a file has."""
@@ -85,7 +89,7 @@ class FileSource:
     """
 
     def __init__(self, name: str, files: Files, shape: Shape, limits: Limits) -> None:
-        self.name, self.schema, self.ended = name, shape.schema, True
+        self.name, self.schema, self.ended, self.alone = name, shape.schema, True, True
         self._files, self._shape, self._limits = files, shape, limits
         self._seen: dict[str, int | None] = {}
         """How far each file has been planned: the next group, or None for all."""
@@ -175,14 +179,22 @@ class FileSource:
             If a file is missing, has changed, or cannot be read.
         """
         tables, read, bad = [], 0, 0
+        unread: list[tuple[Path, UnreadRow]] = []
         for each in plan or ():
             piece = FilePiece(*each)
             path = self._located(piece)
             self._check_same(piece, path)
-            for table, misfits in self._tables(path, piece):
-                read, bad = read + table.num_rows, bad + misfits
-                tables.append(self._shape.apply(table))
-        return Rows(pa.concat_tables(tables) if tables else empty_of(self.schema), read, bad)
+            for rows in self._tables(path, piece):
+                read, bad = read + rows.table.num_rows + len(rows.unread), bad + rows.bad
+                tables.append(self._shape.apply(rows.table))
+                unread += ((path, one) for one in rows.unread)
+        wanted = self._files.options.get("mode") == COLLECT
+        return Rows(
+            pa.concat_tables(tables) if tables else empty_of(self.schema),
+            read,
+            bad,
+            _as_table(unread) if wanted else None,
+        )
 
     def _located(self, piece: FilePiece) -> Path:
         return Path(os.path.normpath(self._files.base / piece.path))
@@ -203,23 +215,34 @@ class FileSource:
             )
             raise SlideJoinError(msg)
 
-    def _tables(self, path: Path, piece: FilePiece) -> Iterator[tuple[pa.Table, int]]:
-        """Yield the rows of a file in the types of the schema, and how many do not fit."""
+    def _tables(self, path: Path, piece: FilePiece) -> Iterator[TextRows]:
+        """Yield the rows of a file in the types of the schema, and what does not fit."""
         files, what = self._files, f"sources.{self.name}: {path}"
         try:
             if files.format == "parquet":
-                yield _cast(_of_parquet(path, piece, self._shape.needed), files.schema, self._shape.needed, what), 0
+                table = _of_parquet(path, piece, self._shape.needed)
+                yield TextRows(_cast(table, files.schema, self._shape.needed, what))
             elif files.format == "arrow":
-                yield _cast(_of_arrow(path, piece), files.schema, self._shape.needed, what), 0
+                yield TextRows(_cast(_of_arrow(path, piece), files.schema, self._shape.needed, what))
             else:
                 with pa.input_stream(str(path)) as stream:
                     data = stream.read_buffer()
                 reader = read_csv if files.format == "csv" else read_json
-                rows = reader(data, files.schema, files.options, what)
-                yield rows.table, rows.bad
+                yield reader(data, files.schema, files.options, what)
         except (pa.ArrowException, OSError) as error:
             msg = f"{what} cannot be read as {files.format}: {str(error).splitlines()[0]}"
             raise SlideJoinError(msg) from error
+
+
+def _as_table(rows: Sequence[tuple[Path, UnreadRow]]) -> pa.Table:
+    """Return rows that cannot be read as they are, and why."""
+    columns: list[Any] = [
+        pa.array([str(path) for path, _ in rows], pa.string()),
+        pa.array([row.line for _, row in rows], pa.int64()),
+        pa.array([row.value for _, row in rows], pa.binary()),
+        pa.array([row.reason for _, row in rows], pa.string()),
+    ]
+    return pa.Table.from_arrays(columns, schema=UNREAD)
 
 
 def _group_rows(kind: str, path: Path) -> list[int]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +25,8 @@ import pyarrow.compute as pc
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.errors import ConfigError, PredicateError
 from slidejoin.pipeline.first_matches import FirstMatches
-from slidejoin.plan.output_schema import Layout
+from slidejoin.pipeline.job_join import LostCounts, needed_columns, output_columns
 from slidejoin.plan.window_term import saturating_add
-from slidejoin.predicate import columns_of
 from slidejoin.rows.arrow_buffers import array_of, empty_of, values_in
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import ONE_SIDED
@@ -39,10 +37,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.pipeline.source import Rows
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["LATE_SIDE", "MATCH_TIME", "LostCounts", "MicroBatchJoin"]
+__all__ = ["LATE_SIDE", "MATCH_TIME", "MicroBatchJoin"]
 
 MATCH_TIME = "match_time"
 """The column of a result over time that has the later event time of a pair."""
@@ -61,14 +60,6 @@ SIZE = struct.Struct("<Q")
 
 SLICE_ROWS = 1 << 19
 """Rows of both sides that are pushed at once."""
-
-
-@dataclass(slots=True)
-class LostCounts:
-    """Rows of both sources that were lost so far."""
-
-    late: int = 0
-    without_time: int = 0
 
 
 class MicroBatchJoin:
@@ -100,12 +91,13 @@ class MicroBatchJoin:
         self._spec, self._options, self._order_by = spec, dict(options), order_by
         window = spec.window
         self._timed = window.has_watermark
-        self._columns = _output_columns(spec, schemas)
+        self._columns = output_columns(spec, schemas)
         self._names = [name for _, _, name in self._columns]
         self._times = [(side, name) for side in SIDES for name in window.event_times(side)] if self._timed else []
         if self._timed:
             _check_times(self._times, schemas, self._names)
-        self._needed = self._needed_of("left", schemas[0]), self._needed_of("right", schemas[1])
+        ordered = [] if order_by is None else [(side, order_by) for side in SIDES]
+        self._needed = needed_columns(spec, schemas, self._columns, [*self._times, *ordered])
         self._schemas = schemas
         self._join: StreamJoin | None = None
         self._self = spec.self_join
@@ -121,20 +113,6 @@ class MicroBatchJoin:
     def needed(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The columns of each side that the join reads."""
         return self._needed
-
-    def _needed_of(self, side: Side, schema: pa.Schema) -> tuple[str, ...]:
-        spec = self._spec
-        sides = SIDES if spec.self_join else (side,)
-        names = {name for one in sides for name in columns_of(spec.on, one)}
-        names |= {name for one, name, _ in self._columns if one in sides}
-        names |= {name for one, name in self._times if one in sides}
-        if self._order_by is not None:
-            names.add(self._order_by)
-        if spec.keep is not None:
-            names |= {name for one, name in zip(SIDES, spec.keep.names(spec.aliases), strict=True) if one in sides}
-        if spec.aggregate is not None and "right" in sides:
-            names |= set(schema.names)
-        return tuple(name for name in schema.names if name in names)
 
     def begin(self, state: bytes = b"") -> None:
         """Create the join, unless that is done, or restore it from a state."""
@@ -220,7 +198,20 @@ class MicroBatchJoin:
         stats = self.join.stats
         return LostCounts(stats.late_rows, stats.null_time_rows)
 
+    def explain(self) -> str:
+        """Return the plan in words."""
+        return str(self.join.explain())
+
     # -- micro-batches -------------------------------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[Rows]) -> Iterator[pa.Table]:
+        """Take what a micro-batch has read of each source, and yield rows of the result."""
+        return self.push(rows[0].table, rows[1].table if len(rows) > 1 else None)
+
+    def take_all(self, rows: Sequence[Rows]) -> Iterator[pa.Table]:
+        """Take all rows, and yield rows of the result, those without a partner at the end."""
+        yield from self.take(rows)
+        yield from self._finish()
 
     def push(self, left: pa.Table, right: pa.Table | None) -> Iterator[pa.Table]:
         """Take the rows of a micro-batch, and yield the rows of the result."""
@@ -265,20 +256,15 @@ class MicroBatchJoin:
             past = self._ticks_of(window.left) + self._ticks_of(window.lateness)
             self._semi.forget(min(self._latest.values()) - past)
 
-    def latest(self, tables: Sequence[pa.Table]) -> str | None:
+    def latest(self, rows: Sequence[Rows]) -> str | None:
         """Return the largest event time of the rows of both sides in ISO 8601; None without one."""
-        columns = [table.column(name) for table, (_, name) in zip(tables, self._times, strict=False)]
+        columns = [its.table.column(name) for its, (_, name) in zip(rows, self._times, strict=False)]
         known = [latest for column in columns if (latest := pc.max(column).cast(self._kind)).is_valid]
         if not known:
             return None
         latest = max(known, key=lambda one: one.value)
         text = str(pc.strftime(latest.cast(pa.timestamp("ms", latest.type.tz), safe=False), "%Y-%m-%dT%H:%M:%S"))
         return f"{text}Z"
-
-    def push_and_finish(self, left: pa.Table, right: pa.Table | None) -> Iterator[pa.Table]:
-        """Take the rows of tables, and yield the rows of the result, those without a partner at the end."""
-        yield from self.push(left, right)
-        yield from self._finish()
 
     def _finish(self) -> Iterator[pa.Table]:
         rest = self.join.finish()
@@ -404,15 +390,6 @@ class MicroBatchJoin:
             ]
             columns += [rows.column(dict(self._times)[side]).cast(kind), pa.array([side] * rows.num_rows)]
             yield pa.Table.from_arrays(columns, schema=schema)
-
-
-def _output_columns(spec: JoinSpec, schemas: tuple[pa.Schema, pa.Schema]) -> Sequence[tuple[Side, str, str]]:
-    """Return side, column and name of the result's columns that are columns of the sources."""
-    layout = Layout.of(
-        *schemas, spec.select, spec.suffix, spec.aliases, spec.output, how=spec.how,
-        added=() if spec.aggregate is not None else None,
-    )  # fmt: skip
-    return layout.columns
 
 
 def _check_times(times: Sequence[tuple[Side, str]], schemas: tuple[pa.Schema, pa.Schema], names: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slidejoin.pipeline.checkpoint import Snapshot
+from slidejoin.pipeline.source import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slidejoin.pipeline.checkpoint import Checkpoint
-    from slidejoin.pipeline.micro_batch import MicroBatchJoin
-    from slidejoin.pipeline.sink import ResultSink
-    from slidejoin.pipeline.source import Rows, RowSource
+    from slidejoin.pipeline.job_join import JobJoin
+    from slidejoin.pipeline.job_sinks import JobSinks
+    from slidejoin.pipeline.source import RowSource
 
 __all__ = ["Done", "JobPipeline", "Listener", "PipelineTotals", "Timing", "run_tables"]
 
@@ -141,8 +142,8 @@ class JobPipeline:
     ----------
     sources : sequence of RowSource
         Of the left and the right side; one in a self-join.
-    join : MicroBatchJoin
-    sink : ResultSink
+    join : JobJoin
+    sink : JobSinks
     checkpoint : Checkpoint
     timing : Timing
     listener : Listener
@@ -153,8 +154,8 @@ class JobPipeline:
     def __init__(
         self,
         sources: Sequence[RowSource],
-        join: MicroBatchJoin,
-        sink: ResultSink,
+        join: JobJoin,
+        sink: JobSinks,
         checkpoint: Checkpoint,
         timing: Timing,
         listener: Listener,
@@ -232,8 +233,9 @@ class JobPipeline:
             source.look()
         while not self._stopping():
             begun = monotonic()
-            plan = {source.name: source.plan() for source in self._sources}
+            plan = {source.name: source.plan() for source in self._sources if source.alone}
             if any(part is not None for part in plan.values()):
+                plan |= {source.name: source.plan() for source in self._sources if not source.alone}
                 self._checkpoint.plan(number, plan)
                 # Not before: a snapshot may be made at any time, and must not have what no plan has.
                 self._note(plan)
@@ -292,8 +294,7 @@ class JobPipeline:
             since = said = monotonic()
 
     def _join_one(self, arrived: _Arrived) -> None:
-        tables = [rows.table for rows in arrived.rows]
-        results = self._join.push(tables[0], tables[1] if len(tables) > 1 else None)
+        results = self._join.take(arrived.rows)
         if arrived.again:
             for _ in results:
                 pass
@@ -301,6 +302,9 @@ class JobPipeline:
         before = self._join.counts()
         number = arrived.number
         self._writer.do(lambda: self._writer.begin(number))
+        for source, rows in zip(self._sources, arrived.rows, strict=True):
+            if rows.unread is not None:
+                self._writer.write_bad(source.name, rows.unread)
         for table in results:
             self._writer.write(table)
         after = self._join.counts()
@@ -308,7 +312,7 @@ class JobPipeline:
             number,
             sum(rows.read for rows in arrived.rows),
             arrived.begun,
-            self._join.latest(tables),
+            self._join.latest(arrived.rows),
             after.late - before.late,
             after.without_time - before.without_time,
             {source.name: rows.bad for source, rows in zip(self._sources, arrived.rows, strict=True) if rows.bad},
@@ -328,7 +332,7 @@ class JobPipeline:
 class _WriterThread:
     """The thread that writes: it does what it is given, one thing after the other."""
 
-    def __init__(self, sink: ResultSink, checkpoint: Checkpoint, listener: Listener) -> None:
+    def __init__(self, sink: JobSinks, checkpoint: Checkpoint, listener: Listener) -> None:
         self._sink, self._checkpoint, self._listener = sink, checkpoint, listener
         self._work: Queue[Callable[[], None] | None] = Queue(PIECES)
         self._failed: BaseException | None = None
@@ -369,10 +373,13 @@ class _WriterThread:
         """Give rows of the result."""
 
         def step() -> None:
-            self._rows_out += table.num_rows
-            self._sink.write(table)
+            self._rows_out += self._sink.write(table)
 
         self.do(step)
+
+    def write_bad(self, source: str, table: pa.Table) -> None:
+        """Give rows of a source that cannot be read."""
+        self.do(lambda: self._sink.write_bad(source, table))
 
     def commit(self, batch: _Written) -> None:
         """Make the results durable, note it in the checkpoint, and let them be seen."""
@@ -389,9 +396,7 @@ class _WriterThread:
         self._listener.batch(done)
 
 
-def run_tables(
-    sources: Sequence[RowSource], join: MicroBatchJoin, sink: ResultSink, stop: Event
-) -> PipelineTotals | None:
+def run_tables(sources: Sequence[RowSource], join: JobJoin, sink: JobSinks, stop: Event) -> PipelineTotals | None:
     """Run a job without streams: all rows at once, and what has no partner at the end; None if it was stopped.
 
     Raises
@@ -420,12 +425,12 @@ def run_tables(
     totals.bad = sum(totals.bad_by_source.values())
     sink.begin(0)
     try:
-        for table in join.push_and_finish(tables[0], tables[1] if len(tables) > 1 else None):
+        for table in join.take_all(tables):
             if stop.is_set():
                 sink.close()
                 return None
-            totals.rows_out += table.num_rows
-            sink.write(table)
+            totals.rows_out += sink.write(table)
+        _write_bad(sources, tables, sink)
         sink.publish(0, sink.ready())
     except BaseException:
         sink.close()
@@ -436,7 +441,16 @@ def run_tables(
     return totals
 
 
-def _together(rows: Sequence[Rows]) -> pa.Table:
+def _write_bad(sources: Sequence[RowSource], rows: Sequence[Rows], sink: JobSinks) -> None:
+    for source, its in zip(sources, rows, strict=True):
+        if its.unread is not None:
+            sink.write_bad(source.name, its.unread)
+
+
+def _together(rows: Sequence[Rows]) -> Rows:
     import pyarrow as pa  # noqa: PLC0415 - loaded by the sources
 
-    return pa.concat_tables([one.table for one in rows])
+    table = pa.concat_tables([one.table for one in rows])
+    unread = [one.unread for one in rows if one.unread is not None]
+    read, bad = sum(one.read for one in rows), sum(one.bad for one in rows)
+    return Rows(table, read, bad, pa.concat_tables(unread) if unread else None, version=[])

@@ -40,11 +40,26 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of one source in a micro-batch, and how many of these are not what its schema says."""
+    """The rows of one source in a micro-batch.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+    read : int
+        How many rows of a stream were read.
+    bad : int
+        How many are not what the schema says.
+    unread : pyarrow.Table or None
+        Rows that cannot be read, as they are, and why; None where nobody wants them.
+    version : JSON values
+        Of a whole table that was read again: what it was read by; None otherwise.
+    """
 
     table: pa.Table
     read: int
     bad: int = 0
+    unread: pa.Table | None = None
+    version: Any = None
 
 
 class RowSource(Protocol):
@@ -57,11 +72,14 @@ class RowSource(Protocol):
         Of the rows that `read` returns.
     ended : bool
         Whether nothing comes any more unless `look` sees it.
+    alone : bool
+        Whether its plans alone make a micro-batch; those of a table do not.
     """
 
     name: str
     schema: pa.Schema
     ended: bool
+    alone: bool
 
     def narrow(self, names: Sequence[str]) -> None:
         """Return these columns alone from now on: the join needs no others."""

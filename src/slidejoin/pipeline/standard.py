@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from slidejoin.pipeline.columns import Shape
 
-__all__ = ["ArrowOutput", "InputSource", "JsonOutput", "arrow_input", "json_input"]
+__all__ = ["WAIT", "ArrowOutput", "InputSource", "JsonOutput", "arrow_input", "json_input"]
 
 CHUNK = 1 << 20
 AHEAD = 16
 """Chunks that may wait."""
 
 WAIT = 0.1
-"""Seconds from the first row of a micro-batch until it is joined, unless it is full before."""
+"""Seconds that a micro-batch waits for more rows, unless it is full before."""
 
 Chunks = tuple[pa.Schema, "Iterator[Rows]"]
 
@@ -103,7 +103,7 @@ class InputSource:
         self._held: dict[int, Rows] = {}
         self._number = 0
         self._thread: Thread | None = None
-        self.ended = False
+        self.ended, self.alone = False, True
 
     def narrow(self, names: Sequence[str]) -> None:
         """Return these columns alone from now on: the join needs no others."""

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,13 +24,15 @@ from slidejoin.errors import SlideJoinError
 from slidejoin.rows.arrow_buffers import empty_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = [
+    "COLLECT",
     "CSV_OPTIONS",
     "JSON_OPTIONS",
     "MisfitError",
     "TextRows",
+    "UnreadRow",
     "json_block",
     "json_converters",
     "read_csv",
@@ -41,7 +43,11 @@ CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "multiline", "nu
 JSON_OPTIONS = ("mode", "encoding", "multiline")
 """Options of Spark's readers that are understood here, in lower case."""
 
-MODES = ("permissive", "dropmalformed", "failfast")
+COLLECT = "collect"
+"""The mode, next to those of Spark, in which rows that do not fit are returned as they are."""
+
+LONGEST_SHOWN = 100
+"""Signs of a value that a reason shows."""
 
 BLOCK_BYTES = 1 << 24
 
@@ -57,11 +63,21 @@ WHOLE = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadRow:
+    """A row that does not fit: the number of its first line, its bytes, and why."""
+
+    line: int
+    value: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class TextRows:
-    """The rows of a file, and how many of them did not fit."""
+    """The rows of a file, how many of them did not fit, and in the mode `COLLECT` which."""
 
     table: pa.Table
     bad: int = 0
+    unread: tuple[UnreadRow, ...] = ()
 
 
 class MisfitError(ValueError):
@@ -210,84 +226,130 @@ def times_of(texts: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[
 
 def _csv_by_rows(data: pa.Buffer, schema: pa.Schema, options: Mapping[str, str], what: str) -> TextRows:
     quote, escape = options.get("quote", '"'), options.get("escape", "\\")
-    text = data.to_pybytes().decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = _Lines(data.to_pybytes().removeprefix(b"\xef\xbb\xbf"))
     reader = csv.reader(
-        io.StringIO(text, newline=""),
+        lines,
         delimiter=_separator(options),
         quotechar=quote or None,
         quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
         doublequote=escape == quote,
         escapechar=None if escape == quote or not escape else escape,
     )
-    rows = (row for row in reader if row)
+    rows = filter(None, lines.rows_of(reader))
     if options.get("header", "false") == "true":
         next(rows, None)
     null = options.get("nullvalue", "")
     converters = [_of_cell(field.type) for field in schema]
     count = len(schema)
 
-    def converted(row: list[str]) -> tuple[list[Any], bool]:
-        values, bad = [], len(row) != count
-        for cell, convert in zip((*row, *[None] * (count - len(row))), converters, strict=False):
+    def converted(row: list[str]) -> _Converted:
+        values = []
+        reason = None if len(row) == count else f"it has {len(row)} of {count} columns"
+        for cell, convert, field in zip((*row, *[None] * (count - len(row))), converters, schema, strict=False):
             value = None
             if cell is not None and cell != null:
                 try:
                     value = convert(cell)
                 except (ValueError, OverflowError, InvalidOperation):
-                    bad = True
+                    reason = reason or f"{field.name} is not {field.type}: {cell[:LONGEST_SHOWN]}"
             values.append(value)
-        return values, bad
+        return _Converted(values, reason, lines.first, lines.taken)
 
     return _gathered(map(converted, rows), schema, options, what)
+
+
+class _Lines:
+    """Gives a reader of CSV the lines of a file, and knows those of the row that it has read last."""
+
+    def __init__(self, data: bytes) -> None:
+        self._lines = io.StringIO(data.decode("utf-8", "surrogateescape"), newline="")
+        self._taken: list[str] = []
+        self._number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._taken.append(line)
+            self._number += 1
+            yield line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+    def rows_of(self, reader: Iterable[list[str]]) -> Iterator[list[str]]:
+        """Yield the rows of a reader of these lines."""
+        for row in reader:
+            yield row
+            self._taken.clear()
+
+    @property
+    def first(self) -> int:
+        """The number of the row's first line, from 1."""
+        return self._number - len(self._taken) + 1
+
+    @property
+    def taken(self) -> bytes:
+        """The bytes of the row, without the end of its line."""
+        return "".join(self._taken).encode("utf-8", "surrogateescape").rstrip(b"\r\n")
 
 
 def _json_by_rows(lines: Iterable[bytes], schema: pa.Schema, options: Mapping[str, str], what: str) -> TextRows:
     converters = json_converters(schema)
     nothing = [None] * len(schema)
 
-    def converted() -> Iterable[tuple[list[Any], bool]]:
-        for line in lines:
+    def converted() -> Iterable[_Converted]:
+        for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
                 document = json.loads(line, parse_float=Decimal)
             except (ValueError, RecursionError):
-                yield list(nothing), True
+                yield _Converted(list(nothing), "not JSON", number, line)
                 continue
             for record in document if isinstance(document, list) else [document]:
                 if not isinstance(record, dict):
-                    yield list(nothing), True
+                    yield _Converted(list(nothing), "no object of JSON", number, line)
                     continue
-                values, bad = [], False
-                for name, convert in converters:
-                    value = record.get(name)
-                    if value is not None:
+                values, reason = [], None
+                for (name, convert), field in zip(converters, schema, strict=True):
+                    value = given = record.get(name)
+                    if given is not None:
                         try:
-                            value = convert(value)
+                            value = convert(given)
                         except (ValueError, OverflowError, TypeError, InvalidOperation):
-                            value, bad = None, True
+                            shown = json.dumps(given, default=str, ensure_ascii=False)[:LONGEST_SHOWN]
+                            value, reason = None, reason or f"{name} is not {field.type}: {shown}"
                     values.append(value)
-                yield values, bad
+                yield _Converted(values, reason, number, line)
 
     return _gathered(converted(), schema, options, what)
 
 
-def _gathered(
-    rows: Iterable[tuple[list[Any], bool]], schema: pa.Schema, options: Mapping[str, str], what: str
-) -> TextRows:
+class _Converted(NamedTuple):
+    """A row, why it does not fit if it does not, the number of its line, and its bytes."""
+
+    values: list[Any]
+    reason: str | None
+    line: int
+    raw: bytes
+
+
+def _gathered(rows: Iterable[_Converted], schema: pa.Schema, options: Mapping[str, str], what: str) -> TextRows:
     mode = options.get("mode", "permissive").lower()
     taken: list[list[Any]] = []
-    number = bad_rows = 0
-    for number, (values, bad) in enumerate(rows, start=1):
-        if bad and mode == "failfast":
+    unread: list[UnreadRow] = []
+    bad = 0
+    for number, row in enumerate(rows, start=1):
+        if row.reason is None:
+            taken.append(row.values)
+            continue
+        if mode == "failfast":
             msg = f"row {number} of {what} is not as its schema says, and mode is FAILFAST"
             raise SlideJoinError(msg)
-        bad_rows += bad
-        if not bad or mode != "dropmalformed":
-            taken.append(values)
+        bad += 1
+        if mode == COLLECT:
+            unread.append(UnreadRow(row.line, row.raw, row.reason))
+        elif mode != "dropmalformed":
+            taken.append(row.values)
     columns = zip(*taken, strict=True) if taken else [[] for _ in schema]
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
-    return TextRows(pa.Table.from_arrays(arrays, schema=schema), bad_rows)
+    return TextRows(pa.Table.from_arrays(arrays, schema=schema), bad, tuple(unread))
 
 
 def _of_cell(kind: pa.DataType) -> Callable[[str], Any]:  # noqa: PLR0911 - one case for each family of types

@@ -7,6 +7,7 @@ checkpoint does not write it again. Who reads with ``read_committed`` sees each 
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from slidejoin.pipeline.json_rows import json_objects
 from slidejoin.pipeline.topics import PATIENCE, kafka_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Encode = Callable[[pa.Table], list[bytes]]
 
@@ -42,13 +43,25 @@ class TopicSink:
     key : str or None
         The column that is a record's key.
     identity : str
-        Of the checkpoint.
+        Of the checkpoint, and of this sink of it.
+    where : str
+        Its key in the job file.
+    headers : sequence of str
+        Columns that are headers of a record.
     """
 
     def __init__(
-        self, settings: Mapping[str, str], topic: str, value: str | Encode | None, key: str | None, identity: str
+        self,
+        settings: Mapping[str, str],
+        topic: str,
+        value: str | Encode | None,
+        key: str | None,
+        identity: str,
+        where: str = "sink",
+        headers: Sequence[str] = (),
     ) -> None:
-        self._kafka = kafka_module("sink")
+        self._kafka = kafka_module(where)
+        self._where, self._headers = where, tuple(headers)
         self._topic, self._value, self._key = topic, value, key
         self._brokers = settings["bootstrap.servers"]
         self._group = f"slidejoin-{identity}"
@@ -66,14 +79,14 @@ class TopicSink:
         self._number = 0
 
     def _failed(self, error: Exception) -> SlideJoinError:
-        return SlideJoinError(f"sink: Kafka at {self._brokers}: {error.args[0].str()}")
+        return SlideJoinError(f"{self._where}: Kafka at {self._brokers}: {error.args[0].str()}")
 
     def committed(self) -> int:
         """Return the last micro-batch that the topic has; transactions that a killed run left open are aborted."""
         try:
             topics = self._producer.list_topics(self._topic, PATIENCE).topics
             if self._topic not in topics or topics[self._topic].error is not None:
-                msg = f"sink.topic: there is no topic {self._topic!r} at {self._brokers}; create it first."
+                msg = f"{self._where}.topic: there is no topic {self._topic!r} at {self._brokers}; create it first."
                 raise ConfigError(msg)
             self._producer.init_transactions(PATIENCE)
             (place,) = self._consumer.committed([self._kafka.TopicPartition(self._topic, 0)], PATIENCE)
@@ -99,17 +112,29 @@ class TopicSink:
             if not self._open:
                 self._producer.begin_transaction()
                 self._open = True
-            for place, (value, key) in enumerate(zip(values, keys, strict=True)):
-                self._produce(value, key)
+            for place, (value, key, headers) in enumerate(zip(values, keys, self._headers_of(rows), strict=True)):
+                self._produce(value, key, headers)
                 if place % POLLED_ROWS == 0:
                     self._producer.poll(0)
         except self._kafka.KafkaException as error:
             raise self._failed(error) from error
 
-    def _produce(self, value: Any, key: Any) -> None:  # noqa: ANN401 - texts, bytes or None
+    def _headers_of(self, rows: pa.Table) -> Iterable[Any]:
+        """Return the headers of each row's record, None without any."""
+        if not self._headers:
+            return repeat(None, rows.num_rows)
+        columns = [
+            [None if one is None else str(one) for one in _bytes_of(rows.column(name))] for name in self._headers
+        ]
+        return (list(zip(self._headers, row, strict=True)) for row in zip(*columns, strict=True))
+
+    def _produce(self, value: Any, key: Any, headers: Any) -> None:  # noqa: ANN401 - texts, bytes or None
         while True:
             try:
-                self._producer.produce(self._topic, value, key)
+                if headers is None:
+                    self._producer.produce(self._topic, value, key)
+                else:
+                    self._producer.produce(self._topic, value, key, headers=headers)
             except BufferError:  # there is no room until some have been sent
                 self._producer.poll(0.1)
             else:

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -45,6 +45,9 @@ FETCHED_BYTES = 8 << 20
 """Of a partition at once."""
 
 MISSING = "it is NULL (the mark of a deleted key)"
+
+UNREAD = pa.schema([*METADATA.items(), ("key", pa.binary()), ("value", pa.binary()), ("reason", pa.string())])
+"""Of records that cannot be read, as they are."""
 
 
 def kafka_module(what: str) -> ModuleType:
@@ -83,8 +86,8 @@ class Topics:
         The same of keys, where they are read.
     metadata : Mapping of str to str
         Names of columns for what is in `METADATA`.
-    drop_bad : bool
-        Whether records that cannot be read are dropped and counted, or end the job.
+    bad : {"fail", "drop", "write"}
+        What becomes of records that cannot be read: they end the job, are counted and dropped, or returned as well.
     records : int or None
         The most records of a micro-batch.
     read : callable or None
@@ -98,7 +101,7 @@ class Topics:
     value: tuple[str, pa.DataType] | None = None
     key: tuple[str, pa.DataType] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    drop_bad: bool = False
+    bad: Literal["fail", "drop", "write"] = "fail"
     records: int | None = None
     read: Callable[[Sequence[bytes | None]], tuple[pa.Table, dict[int, str]]] | None = None
 
@@ -136,7 +139,7 @@ class TopicSource:
     """
 
     def __init__(self, name: str, topics: Topics, shape: Shape) -> None:
-        self.name, self.schema, self.ended = name, shape.schema, True
+        self.name, self.schema, self.ended, self.alone = name, shape.schema, True, True
         self._topics, self._shape = topics, shape
         self._kafka = kafka_module(f"sources.{name}")
         self._consumer: Any = None
@@ -256,7 +259,8 @@ class TopicSource:
         except self._kafka.KafkaException as error:
             raise self._failed(error) from error
         table, bad = self._table(messages)
-        return Rows(self._shape.apply(table), len(messages), bad)
+        unread = unread_records([(messages[place], bad[place]) for place in sorted(bad)])
+        return Rows(self._shape.apply(table), len(messages), len(bad), unread if self._topics.bad == "write" else None)
 
     def _messages(self, ranges: dict[tuple[str, int], tuple[int, int]]) -> list[Any]:
         consumer, partition = self._client(), self._kafka.TopicPartition
@@ -335,16 +339,16 @@ class TopicSource:
             del unread[place]
             self._consumer.pause([self._kafka.TopicPartition(*place)])
 
-    def _table(self, messages: list[Any]) -> tuple[pa.Table, int]:
-        """Return the rows of records, and how many of these cannot be read and have no row."""
+    def _table(self, messages: list[Any]) -> tuple[pa.Table, dict[int, str]]:
+        """Return the rows of records, and why some cannot be read and have no row, by their places."""
         rows, unread = self._values(messages)
         bad = {place: f"value: {why}" for place, why in unread.items()}
         if self._topics.key is not None:
             _, unread = _single([message.key() for message in messages], *self._topics.key)
             bad |= {place: f"key: {why}" for place, why in unread.items() if place not in bad}
         if not bad:
-            return self._with_more(rows, messages), 0
-        if not self._topics.drop_bad:
+            return self._with_more(rows, messages), bad
+        if self._topics.bad == "fail":
             first = messages[min(bad)]
             msg = (
                 f"sources.{self.name}: the record of topic {first.topic()}, partition {first.partition()}, offset "
@@ -352,7 +356,7 @@ class TopicSource:
             )
             raise SlideJoinError(msg)
         good = [message for place, message in enumerate(messages) if place not in bad]
-        return self._with_more(self._values(good)[0], good), len(bad)
+        return self._with_more(self._values(good)[0], good), bad
 
     def _values(self, messages: list[Any]) -> tuple[pa.Table, dict[int, str]]:
         values = [message.value() for message in messages]
@@ -393,6 +397,15 @@ def _decodes(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def unread_records(records: Sequence[tuple[Any, str]]) -> pa.Table:
+    """Return records that cannot be read as they are, and why."""
+    messages = [message for message, _ in records]
+    columns: list[Any] = [_metadata(name, messages) for name in METADATA]
+    columns += [pa.array([message.key() for message in messages], pa.binary())]
+    columns += [pa.array([message.value() for message in messages], pa.binary())]
+    return pa.Table.from_arrays([*columns, pa.array([why for _, why in records], pa.string())], schema=UNREAD)
 
 
 def _metadata(name: str, messages: Sequence[Any]) -> pa.Array[Any]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import SparkFiles
 
 from slidejoin.api.join_tables import available_memory
-from slidejoin.api.table_join import table_operator
+from slidejoin.api.table_join import INDEX_BYTES, table_operator
 from slidejoin.errors import MemoryLimitError, NoIndexWarning, StateError
 from slidejoin.rows.widths import block_limit, bytes_of, packed_limit
 from slidejoin.spark.state.blocks import canonical, to_block, to_value
@@ -34,9 +34,6 @@ __all__ = ["TableSpec", "check_room", "joined_with_table", "open_table", "table_
 
 OPEN = 4
 """Tables that a worker holds: a query with several has a worker for each, but workers are passed between them."""
-
-INDEX_BYTES = 64
-"""Bytes of the index for a row of a table, about; the columns of the table come to it."""
 
 ROWS_AT_ONCE = 1 << 17
 """Rows of the stream that are joined at once, if they are no larger than what a task packs at once."""

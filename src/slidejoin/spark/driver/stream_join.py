@@ -25,8 +25,6 @@ from slidejoin.spark.job.checks import (
 )
 from slidejoin.spark.job.column_names import compared_columns, folds_names
 from slidejoin.spark.job.interpreter import check_workers, workers_of
-from slidejoin.spec.aggregate import Aggregate
-from slidejoin.spec.join_options import ONE_SIDED
 from slidejoin.spec.join_spec import make_join_spec
 from slidejoin.spec.window import TableWindow
 
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expr, Expression
     from slidejoin.sides import Side
     from slidejoin.spark.job.join_spec import SparkJoinSpec
+    from slidejoin.spec.aggregate import Aggregate
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.nearest import Nearest
@@ -188,7 +187,7 @@ def stream_join(
         if right is not None:
             check_frame("right", right)
         left, right = ids.numbered(left), None if right is None else ids.numbered(right)
-        select = ids.selected(select, aliases, 1 if how in ONE_SIDED or isinstance(output, Aggregate) else 2)
+        select = ids.selected(select, aliases, how, output)
     if right is not None and not self_join and has_table(left, right, window):
         check_of_streams(order_by=order_by, strategy=strategy, spread=spread, partitions=partitions, late=late)
         config = make_join_spec(

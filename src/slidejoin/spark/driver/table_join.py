@@ -29,14 +29,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from slidejoin.api.snapshot import plan_of
-from slidejoin.api.table_join import ANSWERED
+from slidejoin.api.table_join import answered_side, mirrored
 from slidejoin.arguments import shown
 from slidejoin.display import Printed
+from slidejoin.errors import ArgumentError
 from slidejoin.operator.join_operator import JoinOperator
 from slidejoin.plan.deferred import AggregateRule, bind_rule, with_condition
 from slidejoin.plan.explanation import warn_without_index
 from slidejoin.plan.plan import make_plan
-from slidejoin.predicate.expression.expr import Column, rewritten
 from slidejoin.sides import SIDES
 from slidejoin.spark.bucket.table_rows import TableSpec
 from slidejoin.spark.bucket.tasks import ROWS, read_task, table_task
@@ -54,9 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from slidejoin.plan.plan import Plan
-    from slidejoin.predicate.expression.expr import Expr
     from slidejoin.sides import Side
-    from slidejoin.spec.join_options import JoinType
     from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = [
@@ -68,9 +66,6 @@ __all__ = [
     "table_join",
     "wired_table",
 ]
-
-MIRRORED: dict[JoinType, JoinType] = {"inner": "inner", "right": "left"}
-"""Join types of a table with a stream, and those of the stream with the table."""
 
 NO_COLUMN = "#slidejoin:row"
 """The column of rows of which only the number counts."""
@@ -270,7 +265,7 @@ def wired_table(left: DataFrame, right: DataFrame, config: JoinSpec) -> WiredTab
     alias = dict(zip(SIDES, config.aliases, strict=True))
     own = replace(config, select=tuple(f"{alias[side]}.{name}" for side, name, _ in columns), suffix=APART)
     table = _other(stream)
-    own = own if stream == "left" else _mirrored(own)
+    own = own if stream == "left" else mirrored(own)
     plan = _planned(own, schemas[stream], schemas[table])
     if not plan.is_union:
         warn_without_index(own, plan.bound, plan.limit)
@@ -290,7 +285,7 @@ def _planned(config: JoinSpec, left: pa.Schema, right: pa.Schema) -> Plan:
 
 
 def _stream_of(frames: dict[Side, DataFrame], config: JoinSpec) -> Side:
-    """Return the side whose rows are answered as they come: the stream, or of two tables the one that keeps its rows.
+    """Return the side whose rows are answered as they come.
 
     Raises
     ------
@@ -298,37 +293,14 @@ def _stream_of(frames: dict[Side, DataFrame], config: JoinSpec) -> Side:
         For what that side cannot know.
     """
     streams: list[Side] = [side for side in SIDES if frames[side].isStreaming]
-    stream = streams[0] if streams else "right" if config.how == "right" else "left"
-    possible = ANSWERED if stream == "left" else tuple(MIRRORED)
-    what = "a stream with a table" if streams else "two static DataFrames without a window"
-    if config.how not in possible:
-        msg = f"how={config.how!r} is not for {what}, as it asks which rows of the table have a partner. "
-        if not streams:
-            msg += f"Use {', '.join((*ANSWERED, 'right'))}; or give a window="
-        elif stream == "left":
-            msg += f"Use {', '.join(ANSWERED)}"
-        else:
-            msg += f"Use {', '.join(MIRRORED)}; or give the stream as left, for {', '.join(ANSWERED)}"
-        raise SparkJoinError(msg)
-    if config.deferred and stream == "right":
-        given = "output=Aggregate" if config.keep is None else f"keep={config.keep!r}"
-        msg = f"{given} answers left rows, and the left side is a table: give the stream as left, the table as right"
-        raise SparkJoinError(msg)
-    return stream
+    try:
+        return answered_side(config, streams, "two static DataFrames without a window")
+    except ArgumentError as error:
+        raise SparkJoinError(str(error)) from error
 
 
 def _other(side: Side) -> Side:
     return "right" if side == "left" else "left"
-
-
-def _mirrored(config: JoinSpec) -> JoinSpec:
-    """Return the join with the sides changed over."""
-
-    def changed(node: Expr) -> Expr | None:
-        return Column(_other(node.side), node.name) if isinstance(node, Column) else None
-
-    one, two = config.aliases
-    return replace(config, on=rewritten(config.on, changed), aliases=(two, one), how=MIRRORED[config.how])
 
 
 def _result_type(frames: dict[Side, DataFrame], table: Side, named: Plan) -> StructType:
