@@ -12,6 +12,7 @@ import warnings
 from collections import OrderedDict
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from slidejoin.api.join_tables import available_memory
 from slidejoin.api.table_join import INDEX_BYTES, table_operator
 from slidejoin.errors import MemoryLimitError, NoIndexWarning, StateError
 from slidejoin.rows.widths import block_limit, bytes_of, packed_limit
+from slidejoin.spark.bucket.table_marks import version_at, without_old_files
 from slidejoin.spark.state.blocks import canonical, to_block, to_value
 from slidejoin.spec.window import TableWindow
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.join_operator import JoinOperator
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["TableSpec", "check_room", "joined_with_table", "open_table", "table_blocks"]
+__all__ = ["BATCH_TIME", "TableSpec", "check_room", "joined_with_table", "open_table", "table_blocks"]
 
 OPEN = 4
 """Tables that a worker holds: a query with several has a worker for each, but workers are passed between them."""
@@ -41,8 +43,11 @@ ROWS_AT_ONCE = 1 << 17
 ROWS_OUT = 1 << 16
 """Rows that are passed to Java at once."""
 
-_open: OrderedDict[bytes, tuple[TableSpec, JoinOperator]] = OrderedDict()
-"""By the pickled join, which names the file: the one last used at the end."""
+BATCH_TIME = "#slidejoin:time"
+"""The column with the time of the micro-batch in milliseconds, where a table has versions."""
+
+_open: OrderedDict[tuple[bytes, str], tuple[TableSpec, JoinOperator]] = OrderedDict()
+"""By the pickled join and the table's file: the one last used at the end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +67,8 @@ class TableSpec:
         Of the table.
     mirrored : bool
         Whether the stream is the right side for the user.
+    versions : str or None
+        The family of the table's versions, if it is read again: then `file` and `rows` are those of a version.
     """
 
     config: JoinSpec
@@ -71,34 +78,53 @@ class TableSpec:
     file: str
     rows: int
     mirrored: bool
+    versions: str | None = None
 
 
 def joined_with_table(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield what a task's rows produce."""
-    spec, operator = _opened(pickled)
+    spec: TableSpec = pickle.loads(pickled)  # noqa: S301 - Spark unpickles the function that brought it, too
+    if spec.versions is not None:
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        spec, batches = _of_version(spec, first), chain([first], batches)
+    key = (pickled, spec.file)
+    operator = _opened(key, spec)
     # What fails here leaves rows behind in the operator.
-    del _open[pickled]
+    del _open[key]
     empty = spec.right.empty_table()
     for rows in _at_once(spec.left, batches):
         with closing(operator.push_iter(operator.prepare({"left": rows, "right": empty}))) as tables:
             for table in tables:
                 yield from _result(spec, table)
-    _open[pickled] = spec, operator
+    _open[key] = spec, operator
     while len(_open) > OPEN:
         _open.popitem(last=False)[1][1].close()
 
 
-def _opened(pickled: bytes) -> tuple[TableSpec, JoinOperator]:
-    if pickled in _open:
-        return _open[pickled]
-    spec: TableSpec = pickle.loads(pickled)  # noqa: S301 - Spark unpickles the function that brought it, too
+def _of_version(spec: TableSpec, first: pa.RecordBatch) -> TableSpec:
+    """Return the join with the version of its table that a micro-batch meets."""
+    folder, family = SparkFiles.getRootDirectory(), spec.versions or ""
+    mark = version_at(folder, family, first.column(BATCH_TIME)[0].as_py())
+    return replace(spec, file=mark.file, rows=mark.rows)
+
+
+def _opened(key: tuple[bytes, str], spec: TableSpec) -> JoinOperator:
+    if key in _open:
+        return _open[key][1]
+    if spec.versions is not None:
+        # The versions before would take memory, and those to come need some.
+        for other in [other for other in _open if other[0] == key[0]]:
+            _open.pop(other)[1].close()
+        without_old_files(SparkFiles.getRootDirectory(), spec.versions)
     table = open_table(spec)
     check_room(table, available_memory())
     config = replace(spec.config, window=TableWindow(table.num_rows))
     with warnings.catch_warnings():
         # The driver has warned.
         warnings.simplefilter("ignore", NoIndexWarning)
-        return _open.setdefault(pickled, (spec, table_operator(config, spec.left, table)))
+        return _open.setdefault(key, (spec, table_operator(config, spec.left, table)))[1]
 
 
 def open_table(spec: TableSpec) -> pa.Table:

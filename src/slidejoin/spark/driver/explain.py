@@ -28,7 +28,13 @@ from slidejoin.sides import SIDES
 from slidejoin.spark.driver.multi_join import wired_streams
 from slidejoin.spark.driver.pair_ids import PairIds
 from slidejoin.spark.driver.stream_join import wired_join
-from slidejoin.spark.driver.table_join import TableExplanation, check_of_streams, explained_table, has_table
+from slidejoin.spark.driver.table_join import (
+    TableExplanation,
+    check_of_streams,
+    explained_table,
+    has_table,
+)
+from slidejoin.spark.driver.table_versions import check_no_refresh, refresh_span
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
 from slidejoin.spark.route.copies import copies_of
@@ -39,6 +45,7 @@ from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import timedelta
 
     from pyspark.sql import DataFrame
 
@@ -52,7 +59,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_options import JoinType, Late, Output, StrategyName
     from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.options import Options
-    from slidejoin.spec.window import Window
+    from slidejoin.spec.window import Span, Window
 
 __all__ = ["JoinExplanation", "StreamsExplanation", "explain_join"]
 
@@ -214,6 +221,7 @@ def explain_join(
     keep: Nearest | None = None,
     algorithm: str | Options = "auto",
     pair_id: str | None = None,
+    refresh: str | timedelta | Span | None = None,
 ) -> TableExplanation: ...
 
 
@@ -237,6 +245,7 @@ def explain_join(
     keep: Nearest | None = None,
     algorithm: str | Options = "auto",
     pair_id: str | None = None,
+    refresh: str | timedelta | Span | None = None,
     sample: object = None,
 ) -> JoinExplanation | StreamsExplanation | TableExplanation:
     """Tell how `stream_join`, or `multi_join`, would run with these arguments, and why; nothing is started.
@@ -254,6 +263,8 @@ def explain_join(
         As for `stream_join`.
     pair_id : str, optional
         As for `stream_join`; two numbers of each row are sent and stored for it.
+    refresh : str, timedelta or Span, optional
+        As for `stream_join`.
     sample : table, or two of them, optional
         Rows like those to come, for the load of each bucket: an Arrow table, a pandas or Polars frame, a dict of arrays
         or a static DataFrame; two of them, left and right, unless it is a self-join. The first 100,000 rows of each are
@@ -286,6 +297,7 @@ def explain_join(
                 "sample": sample,
                 "algorithm": algorithm,
                 "pair_id": pair_id,
+                "refresh": refresh,
             }
         )
         return explained_streams(
@@ -297,6 +309,7 @@ def explain_join(
         msg = "window= is a dict, but left is one DataFrame: give a window, or a dict of DataFrames with these names"
         raise SparkJoinError(msg)
     ids = None if pair_id is None else PairIds(pair_id)
+    every = None if refresh is None else refresh_span(refresh)
     if right is not None and not self_join and has_table(left, right, window):
         check_of_streams(
             order_by=order_by, strategy=strategy, spread=spread, partitions=partitions, late=late, sample=sample
@@ -305,7 +318,8 @@ def explain_join(
             on=on, window=TableWindow(1), how=how, output=output, order="none", select=select, suffix=suffix,
             aliases=aliases, threads=1, keep=keep, algorithm=algorithm,
         )  # fmt: skip
-        return explained_table(left, right, config)
+        return explained_table(left, right, config, every)
+    check_no_refresh(refresh)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,

@@ -13,6 +13,7 @@ from slidejoin.spark.driver.collations import check_collations, keyed_join
 from slidejoin.spark.driver.event_time import check_time_column, marked, with_match_time
 from slidejoin.spark.driver.pair_ids import PairIds
 from slidejoin.spark.driver.table_join import check_of_streams, has_table, table_join
+from slidejoin.spark.driver.table_versions import check_no_refresh, refresh_span
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
@@ -30,6 +31,7 @@ from slidejoin.spec.window import TableWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import timedelta
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.join_spec import JoinSpec
     from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.options import Options
-    from slidejoin.spec.window import Window
+    from slidejoin.spec.window import Span, Window
 
 __all__ = ["stream_join", "wired_join"]
 
@@ -69,6 +71,7 @@ def stream_join(
     keep: Nearest | None = None,
     algorithm: str | Options = "auto",
     pair_id: str | None = None,
+    refresh: str | timedelta | Span | None = None,
 ) -> DataFrame:
     """Join two streaming DataFrames, or two static ones, on any comparison; or a streaming one with a static table.
 
@@ -122,6 +125,10 @@ def stream_join(
         The name of a column with an id of the pair, the last one of the result: 32 hexadecimal digits that depend on
         the values of both rows alone, on all their columns, selected or not. A row that is output without a partner
         has one too. Whatever writes a pair twice writes the same id twice; pairs of equal rows have equal ids.
+    refresh : str, timedelta or Span, optional
+        For a stream with a table: the table is read again so often, such as ``"10 minutes"``, while a query of the
+        session runs. Each micro-batch meets one version of it, whole, also if tasks of it run again. By default the
+        table is read once.
 
     Returns
     -------
@@ -182,6 +189,7 @@ def stream_join(
     """
     check_packages()
     ids = None if pair_id is None else PairIds(pair_id)
+    every = None if refresh is None else refresh_span(refresh)
     if ids is not None:
         check_frame("left", left)
         if right is not None:
@@ -194,8 +202,9 @@ def stream_join(
             on=on, window=TableWindow(1), how=how, output=output, order="none", select=select, suffix=suffix,
             aliases=aliases, threads=1, keep=keep, algorithm=algorithm,
         )  # fmt: skip
-        joined = table_join(left, right, config)
+        joined = table_join(left, right, config, every)
         return joined if ids is None else ids.made(joined, config)
+    check_no_refresh(refresh)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,
         self_join=self_join, aliases=aliases, threads=1, late=late, keep=keep, algorithm=algorithm,

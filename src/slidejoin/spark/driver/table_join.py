@@ -12,17 +12,10 @@ operator has the stream as its left side; where the user has it as the right one
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import pickle
 import re
-import shutil
-import tempfile
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -38,20 +31,22 @@ from slidejoin.plan.deferred import AggregateRule, bind_rule, with_condition
 from slidejoin.plan.explanation import warn_without_index
 from slidejoin.plan.plan import make_plan
 from slidejoin.sides import SIDES
-from slidejoin.spark.bucket.table_rows import TableSpec
+from slidejoin.spark.bucket.table_rows import BATCH_TIME, TableSpec
 from slidejoin.spark.bucket.tasks import ROWS, read_task, table_task
 from slidejoin.spark.driver.assembly import CACHE_DIR, aggregate_type, check_columns
 from slidejoin.spark.driver.binding import APART, arrow_schema, schema_of
 from slidejoin.spark.driver.collations import check_collations, keyed_join
 from slidejoin.spark.driver.event_time import DELAY, marks_of
+from slidejoin.spark.driver.table_versions import TableVersions, given_to_tasks
 from slidejoin.spark.job.checks import SparkJoinError, check_frame, check_output, check_running, is_connect
 from slidejoin.spark.job.column_names import compared_columns, folds_names, quoted, task_column
 from slidejoin.spark.job.interpreter import check_workers, workers_of, workers_run_this_python
 from slidejoin.spark.state.blocks import open_block
-from slidejoin.spec.window import TableWindow
+from slidejoin.spec.window import Span, TableWindow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
 
     from slidejoin.plan.plan import Plan
     from slidejoin.sides import Side
@@ -72,9 +67,6 @@ NO_COLUMN = "#slidejoin:row"
 
 MOST_BYTES = "spark.driver.maxResultSize"
 TOO_LARGE = re.compile(rf"Total size of serialized results of .+? \(([^)]+)\) is bigger than {MOST_BYTES} \(([^)]+)\)")
-
-_sent: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
-"""Files that a session, or a context of many sessions, has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,11 +102,11 @@ class WiredTable:
         """The side of the table."""
         return _other(self.stream)
 
-    def needed(self, side: Side) -> DataFrame:
-        """Return the columns of a side that are compared or output, under the names that tasks know."""
+    def needed(self, side: Side, *more: SparkColumn) -> DataFrame:
+        """Return the columns of a side that are compared or output, under the names that tasks know, and more."""
         names = self.given[side].names
         columns = [F.col(quoted(name)).alias(task_column(number, name)) for number, name in enumerate(names)]
-        return self.frames[side].select(*(columns or [F.lit(0).alias(NO_COLUMN)]))
+        return self.frames[side].select(*(columns or [F.lit(0).alias(NO_COLUMN)]), *more)
 
 
 def has_table(left: DataFrame, right: DataFrame, window: object) -> bool:
@@ -179,20 +171,24 @@ class TableExplanation(Printed):
         For each side, the columns that are read.
     plan : str
         The plan of every worker.
+    refresh : Span or None
+        The time between two readings of the table, if it is read again.
     """
 
     stream: Side
     read: dict[Side, tuple[str, ...]]
     plan: str
+    refresh: Span | None = None
 
     def __str__(self) -> str:
         """Return the explanation for people."""
         table = _other(self.stream)
+        again = "" if self.refresh is None else f" and, if it has changed, every {self.refresh}"
         lines = [
             f"a join with a table, the {table} side: every {self.stream} row meets all of its rows",
             f"{self.stream} rows: answered in their own tasks; none is sent or stored, and none is late",
             f"columns read: {_names(self.read[self.stream])} of the {self.stream} side",
-            f"sent to every node, as stream_join is called: {_names(self.read[table])} of the {table} side",
+            f"sent to every node, as stream_join is called{again}: {_names(self.read[table])} of the {table} side",
             "in each worker:",
         ]
         return "\n".join([*lines, *(f"  {line}" for line in self.plan.splitlines())])
@@ -202,7 +198,9 @@ def _names(columns: tuple[str, ...]) -> str:
     return ", ".join(columns) or "no column"
 
 
-def explained_table(left: DataFrame, right: DataFrame, config: JoinSpec) -> TableExplanation:
+def explained_table(
+    left: DataFrame, right: DataFrame, config: JoinSpec, refresh: Span | None = None
+) -> TableExplanation:
     """Return how a join with a table would run; nothing is read."""
     wired = wired_table(left, right, config)
     schemas = (schema_of(wired.frames[side]) for side in (wired.stream, wired.table))
@@ -212,13 +210,14 @@ def explained_table(left: DataFrame, right: DataFrame, config: JoinSpec) -> Tabl
     if wired.stream == "right" and wired.config.how == "left":
         lines = [line.replace("left join on", "right join on") for line in lines]
     read = {side: tuple(schema.names) for side, schema in wired.given.items()}
-    return TableExplanation(wired.stream, read, "\n".join(lines))
+    return TableExplanation(wired.stream, read, "\n".join(lines), refresh)
 
 
-def table_join(left: DataFrame, right: DataFrame, config: JoinSpec) -> DataFrame:
+def table_join(left: DataFrame, right: DataFrame, config: JoinSpec, refresh: Span | None = None) -> DataFrame:
     """Join a stream with a table, or two tables; see `slidejoin.spark.stream_join`."""
     wired = wired_table(left, right, config)
     session = left.sparkSession
+    versions = None if refresh is None else _versions(wired, refresh)
     check_workers(session, streaming=False)
     table = _collected(wired)
     spec = TableSpec(
@@ -226,14 +225,46 @@ def table_join(left: DataFrame, right: DataFrame, config: JoinSpec) -> DataFrame
         left=wired.given[wired.stream],
         right=table.schema,
         result=arrow_schema(wired.result),
-        file=_given_to_tasks(session, table),
+        file=given_to_tasks(session, table) if versions is None else "",
         rows=table.num_rows,
         mirrored=wired.stream == "right",
+        versions=None if versions is None else versions.family,
     )
+    if versions is not None:
+        versions.begin(table)
+    # Spark gives a micro-batch one time, also where it runs again.
+    time = [] if versions is None else [F.unix_millis(F.current_timestamp()).alias(BATCH_TIME)]
     folder = session.conf.get(CACHE_DIR, None)
     with workers_of(session, folder, tables=True):
-        rows = wired.needed(wired.stream).mapInArrow(table_task(pickle.dumps(spec), folder), wired.result)
+        rows = wired.needed(wired.stream, *time).mapInArrow(table_task(pickle.dumps(spec), folder), wired.result)
     return _marked_as(rows, wired)
+
+
+def _versions(wired: WiredTable, every: Span) -> TableVersions:
+    """Return the versions of a table that is read again.
+
+    Raises
+    ------
+    SparkJoinError
+        If there is no stream that would meet them, or the session is one of Connect.
+    """
+    frame = wired.frames[wired.table]
+    if not wired.frames[wired.stream].isStreaming:
+        msg = f"refresh={str(every)!r} is for a stream with a table, and both DataFrames are static: leave it out"
+        raise SparkJoinError(msg)
+    if is_connect(frame.sparkSession):
+        msg = (
+            f"refresh={str(every)!r} is not for Spark Connect, where the client would read the table. Read it in "
+            "foreachBatch, as the page Streams with tables shows"
+        )
+        raise SparkJoinError(msg)
+
+    def read() -> pa.Table:
+        # Spark lists the files of a DataFrame once.
+        frame._jdf.queryExecution().analyzed().refresh()  # noqa: SLF001 - as `Catalog` has none
+        return _collected(wired)
+
+    return TableVersions(frame.sparkSession, read, every)
 
 
 def wired_table(left: DataFrame, right: DataFrame, config: JoinSpec) -> WiredTable:
@@ -358,32 +389,3 @@ def _collected(wired: WiredTable) -> pa.Table:
         raise SparkJoinError(msg) from error
     batches = [open_block(block.as_buffer(), schema) for block in read.column("block")]
     return pa.Table.from_batches(batches, schema)
-
-
-@cache
-def _folder() -> Path:
-    """Return the folder of this process for tables, from which Spark sends them as executors start."""
-    folder = tempfile.mkdtemp(prefix="slidejoin-tables-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-def _given_to_tasks(session: SparkSession, table: pa.Table) -> str:
-    """Give the tasks of a session a table as a file, and return its name, which has a digest of the rows."""
-    number, part = tempfile.mkstemp(dir=_folder())
-    with pa.OSFile(part, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    with open(number, "rb") as written:  # noqa: PTH123 - a descriptor
-        name = f"slidejoin-table-{hashlib.file_digest(written, 'sha256').hexdigest()[:32]}.arrow"
-    path = Path(part).replace(_folder() / name)
-    connect = is_connect(session)
-    sent = _sent.setdefault(session if connect else session.sparkContext, set())
-    if name not in sent:
-        if connect:
-            session.addArtifacts(str(path), file=True)
-        else:
-            session.sparkContext.addFile(str(path))
-        sent.add(name)
-    if connect:
-        path.unlink()
-    return name
