@@ -289,7 +289,7 @@ UNREAD = {
 }
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("stream", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_avro_text_and_keys(command: Shell, broker: Broker, tmp_path: Path, stream: bool):
     (tmp_path / "word.avsc").write_text(json.dumps(SCHEMA))
     name = "d1" if stream else "d2"

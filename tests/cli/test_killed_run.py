@@ -25,7 +25,7 @@ JOB = """
 sources.a = { format = "parquet", path = "a" }
 join = { self_join = "a", on = "l.k = r.k", select = ["l.id", "r.id"], window = { length = "1 hour", on = "ts" } }
 sink = { format = "parquet", path = "out", checkpoint = "checkpoint", trigger = "200 ms" }
-spark = { master = "local[1]", conf = { "spark.sql.shuffle.partitions" = "8" } }
+spark = { master = "local[1]", conf = { "spark.sql.shuffle.partitions" = "4" } }
 """
 
 

@@ -231,7 +231,7 @@ def test_topics_to_a_topic_killed_again_and_again(broker: Broker, tmp_path: Path
     put(broker, "d", 0, 1000)
     (tmp_path / "job.toml").write_text(text(broker, "d", TOPIC))
     draw = random.Random(3)
-    for _ in range(4):
+    for _ in range(2):
         process = subprocess.Popen(COMMAND, cwd=tmp_path, env=os.environ, stdout=subprocess.PIPE)
         assert process.stdout is not None
         assert b'"start"' in process.stdout.readline()

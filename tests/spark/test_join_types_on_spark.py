@@ -43,11 +43,12 @@ JOINS: dict[str, dict[str, Any]] = {
     "once": {"how": "left_semi", "strategy": "grid", "partitions": 4},
     "anti": {"how": "left_anti", "strategy": "broadcast"},
     "self": {"how": "full", "strategy": "hash", "self_join": True},
-    "elsewhere": {"how": "full", "strategy": "split", "partitions": 3, "algorithm": "po_join"},
+    "elsewhere": {"how": "full", "strategy": "split", "partitions": 3},
+    "po_join": {"how": "full", "strategy": "split", "partitions": 3, "algorithm": "po_join"},
 }
 STREAMED = [name for name in JOINS if name != "spread"]
 """Those that are streams too: of two that are put together by an exchange, one."""
-BY_NIGHT = ("hash", "scattered", "semi", "once", "self", "anti")
+BY_NIGHT = ("hash", "scattered", "semi", "once", "self", "anti", "po_join")
 """Those that are streams at night, and static frames by day."""
 Found = list[tuple[int | None, int | None]]
 
