@@ -94,7 +94,6 @@ def test_mistakes_are_said_before_spark_starts(
     (folder / "bad").mkdir()
     (folder / "bad" / "0.parquet").write_text("not parquet at all")
     monkeypatch.setattr("slidejoin.cli.running.spark_session", None)
-    monkeypatch.setattr("slidejoin.cli.checking.spark_session", None)
     file = written(folder, old, new.replace("{{", "{").replace("}}", "}"))
     for command in ("run", "explain"):
         assert call(command, str(file)) == 2

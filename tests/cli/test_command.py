@@ -121,7 +121,7 @@ def test_an_unexpected_error_is_told_without_traceback(monkeypatch: pytest.Monke
         message = "wires crossed"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(import_module("slidejoin.cli.app"), "read_job", broken)
+    monkeypatch.setattr(import_module("slidejoin.cli.run_file"), "read_job", broken)
     assert call("run", "job.toml") == 1
     captured = capsys.readouterr()
     assert captured.err == "slidejoin: unexpected RuntimeError: wires crossed (--debug shows where)\n"

@@ -202,16 +202,19 @@ def test_a_signal_stops_a_job_at_the_end_of_a_micro_batch(number: int, tmp_path:
     assert found(tmp_path) == expected(2)
 
 
-def test_the_command_loads_no_spark(tmp_path: Path):
+@pytest.mark.parametrize("more", ["", 'how = "full"\npair_id = true'])
+def test_the_command_loads_nothing_that_the_job_does_not_need(more: str, tmp_path: Path):
     put(tmp_path, 0)
     plain = HERE.replace('columns = ["CAST(price * 100 AS BIGINT) AS cents", "at"]', "").replace(
         'where = "price > 0"', ""
     )
-    file = job(tmp_path, plain.replace("r.cents", "r.price"))
+    text = plain.replace("r.cents", "r.price").replace("[join]", f"[join]\n{more}")
+    file = job(tmp_path, text.replace('"parquet"\npath = "out"', '"json"\npath = "out"') if more else text)
+    slow = {"asyncio", "confluent_kafka", "duckdb", "deltalake", "pandas", "py4j", "pyspark", "rich", "typer"}
     code = (
-        "import sys\nfrom slidejoin.cli import main\n"
-        f"try:\n    main(['run', {str(file)!r}])\nexcept SystemExit as left:\n    assert left.code == 0\n"
-        "print(sorted({'pyspark', 'py4j', 'duckdb'} & set(sys.modules)))"
+        f"import sys\nfrom slidejoin.cli import main\nsys.argv = ['slidejoin', 'run', {str(file)!r}]\n"
+        "try:\n    main()\nexcept SystemExit as left:\n    assert left.code == 0\n"
+        f"print(sorted({slow!r} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -78,7 +78,7 @@ def test_what_is_commented_out_may_be_put_in_force(tmp_path: Path) -> None:
     assert len(keys) > 8
     count = {at for at in keys if lines[at].startswith(("# kind", "# rows", "# order_by"))}
     for at in set(keys) - count:
-        if lines[at].startswith("# stream"):
+        if lines[at].startswith("# table"):
             continue  # then there is no checkpoint
         read_job_text("\n".join([*lines[:at], lines[at][2:], *lines[at + 1 :]]), tmp_path)
     window = lines.index("[join.window]")

@@ -69,7 +69,7 @@ def unread_in(folder: Path) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("text", [TO_FILES, TO_DELTA], ids=["files", "delta"])
 def test_bad_rows_are_written_once_whenever_a_job_ends(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    step, done = 0, False
+    step, done, folder = 0, False, tmp_path
     while not done:
         folder = tmp_path / str(step)
         folder.mkdir()

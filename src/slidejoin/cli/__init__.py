@@ -52,16 +52,27 @@ def _main(given: list[str], stop: Event | None, *, leaving: bool) -> NoReturn:
             sys.exit(0)
         sys.stderr.write(MISSING.format(name=missing))
         sys.exit(1)
-    from slidejoin.cli.app import app  # noqa: PLC0415 - slow to load
-
     try:
-        app(given, prog_name="slidejoin", obj=stop)
+        _called(given, stop, alone=leaving)
     finally:
         if leaving and "slidejoin.cli.java" in sys.modules:
             from slidejoin.cli.java import java  # noqa: PLC0415 - only where it was needed
 
             java.close()
     sys.exit(0)
+
+
+def _called(given: list[str], stop: Event | None, *, alone: bool) -> None:
+    if stop is not None:
+        from slidejoin.cli.run_file import plain_options, run_file  # noqa: PLC0415 - belongs to an extra
+
+        options = plain_options(given[1:])
+        if options is not None:
+            run_file(**options, stop=stop, alone=alone)
+            return
+    from slidejoin.cli.app import app  # noqa: PLC0415 - a fifth of the start of a command
+
+    app(given, prog_name="slidejoin", obj=stop)
 
 
 def compile_in_words() -> None:

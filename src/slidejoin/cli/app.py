@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event
 from time import perf_counter
@@ -17,13 +15,11 @@ from slidejoin import __version__
 from slidejoin.bench import CASES, case
 from slidejoin.bench.case import whole_number
 from slidejoin.cli import compile_in_words
-from slidejoin.cli.beginning import init
-from slidejoin.cli.job import ENGINES, Session
+from slidejoin.cli.job import Session
 from slidejoin.cli.jobfile import read_job
-from slidejoin.cli.paths import STANDARD
-from slidejoin.cli.reporting import Debug, Json, JsonReporter, PlainReporter, document, errors_reported
+from slidejoin.cli.reporting import document, errors_reported
+from slidejoin.cli.run_file import checked_engine, run_file, with_master
 from slidejoin.cli.secrets import HIDDEN, SECRETS, is_secret
-from slidejoin.cli.stopping import stop_later
 from slidejoin.errors import ConfigError, nearest
 from slidejoin.pipeline.checkpoint import is_embedded
 
@@ -31,11 +27,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from slidejoin.bench.report import Report
-    from slidejoin.cli.job import Engine, Job
-    from slidejoin.cli.reporting import Reporter
     from slidejoin.spark.driver.inspect import BucketInfo, CheckpointInfo, JoinInfo
 
-__all__ = ["app", "bench", "reporter", "state"]
+__all__ = ["app", "bench", "state"]
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE",
+        help="One folder, file or pattern of parquet, csv or json files for a self-join, two for a join.",
+        show_default=False,
+    ),
+]
+NewFile = Annotated[
+    Path,
+    typer.Option(
+        "--to", metavar="FILE.toml", help="The file to write; - prints it. job.toml by default.", show_default=False
+    ),
+]
+On = Annotated[
+    str | None, typer.Option("--on", metavar="SQL", help="The join condition, such as 'l.a = r.a'. Guessed by default.")
+]
+Kind = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="parquet, csv or json, if file names do not show it.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 Checkpoint = Annotated[
     str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpointLocation.", show_default=False)
@@ -361,21 +380,6 @@ Master = Annotated[
 ]
 
 
-TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE")
-"""Environment variables by which Rich takes something else for a terminal."""
-
-
-def reporter(*, as_json: bool) -> Reporter:
-    """Return the reporter that fits standard output."""
-    if as_json:
-        return JsonReporter()
-    if not sys.stdout.isatty() and not any(os.environ.get(name) for name in TERMINALS):
-        return PlainReporter()
-    from slidejoin.cli.terminal import terminal_reporter  # noqa: PLC0415 - loads Rich
-
-    return terminal_reporter()
-
-
 @app.command(short_help="Run a job file, on Spark or in this process.")
 def run(
     context: typer.Context,
@@ -388,41 +392,8 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run the job of a TOML file: its sources, the join between them, its sink."""
-    listener = reporter(as_json=json)
-    with errors_reported(debug=debug, listener=listener):
-        wanted = _engine(engine)
-        job = _with_master(read_job(file, base), wanted, master)
-        if (job.sink.format == "console" or job.sink.path == STANDARD) and not json:
-            listener = PlainReporter()  # rows are printed meanwhile, which would tear a live line
-        from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - job files are checked without loading PyArrow
-
-        stop, chosen = context.ensure_object(Event), chosen_engine(job, wanted)
-        stop_later(stop, job.sink.stop_after)
-        if chosen.prepared is not None:
-            from slidejoin.cli.embedded import run_embedded  # noqa: PLC0415 - the same
-
-            run_embedded(chosen.prepared, file.stem, listener, chosen.why, json=json, stop=stop)
-            return
-        from slidejoin.cli.running import run_job  # noqa: PLC0415 - the same, and Spark
-
-        run_job(job, file.stem, listener, why=chosen.why, json=json, stop=stop)
-
-
-def _with_master(job: Job, wanted: Engine | None, master: str | None) -> Job:
-    if master is None:
-        return job
-    if wanted == "embedded":
-        msg = f"--master {master}: is of Spark, and --engine embedded runs in this process; leave one of them out"
-        raise ConfigError(msg)
-    return replace(job, session=replace(job.session, master=master), engine="auto", has_spark=True)
-
-
-def _engine(name: str | None) -> Engine | None:
-    known = next((one for one in ENGINES if one == name), None)
-    if name is not None and known is None:
-        msg = f"--engine {name}: expected one of {', '.join(ENGINES)}.{nearest(name, ENGINES)}"
-        raise ConfigError(msg)
-    return known
+    stop = context.ensure_object(Event)
+    run_file(file, base=base, engine=engine, master=master, json=json, debug=debug, stop=stop)
 
 
 @app.command(short_help="Show how a job would run, and why.")
@@ -437,8 +408,8 @@ def explain(
 ) -> None:
     """Show how the join of a TOML file would run, and why; nothing is read but schemas."""
     with errors_reported(debug=debug):
-        wanted = _engine(engine)
-        job = _with_master(read_job(file, base), wanted, master)
+        wanted = checked_engine(engine)
+        job = with_master(read_job(file, base), wanted, master)
         from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - see run
 
         chosen = chosen_engine(job, wanted)
@@ -447,14 +418,30 @@ def explain(
 
             text = explain_embedded(chosen.prepared, chosen.why)
         else:
-            from slidejoin.cli.checking import explain_job  # noqa: PLC0415 - see run
+            from slidejoin.cli.running import explain_job  # noqa: PLC0415 - see run
 
             text = explain_job(job, file.stem)
         text = SECRETS.out_of(text)
         typer.echo(document({"job": file.stem, "plan": text}) if json else text)
 
 
-app.command(short_help="Write a job file for given sources.")(init)
+@app.command(short_help="Write a job file for given sources.")
+def init(
+    sources: Sources,
+    *,
+    to: NewFile = Path("job.toml"),
+    on: On = None,
+    kind: Kind = None,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Write a commented job file for given sources, with their columns and a guess at the join."""
+    with errors_reported(debug=debug):
+        from slidejoin.cli.beginning import write_job_file  # noqa: PLC0415 - loads PyArrow
+
+        write_job_file(sources, to, on=on, kind=kind, force=force)
+
+
 app.add_typer(
     bench,
     name="bench",

@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from slidejoin.cli.kafka_keys import topics_in_words
 from slidejoin.cli.kafka_records import topic_options, unread, unread_records
 from slidejoin.cli.pipeline import brief, triggered
 from slidejoin.errors import ConfigError, SlideJoinError
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from slidejoin.cli.job import Job, Sink, Source
 
-__all__ = ["BadRecordQueries", "bad_rows_in_words", "write_bad_records"]
+__all__ = ["BadRecordQueries", "write_bad_records"]
 
 BEGINNING = ("Initializing", "Getting offsets")
 """How Spark says what such a query does before that."""
@@ -38,19 +37,6 @@ FOLDER = "bad_rows"
 def checkpoint_of(job: Job, source: str) -> str | None:
     """Return where the query of a source's bad records keeps its progress; None if the job has no checkpoint."""
     return None if job.sink.checkpoint is None else f"{job.sink.checkpoint}/{FOLDER}/{source}"
-
-
-def bad_rows_in_words(source: Source) -> str:
-    """Return what becomes of the records of a source that cannot be read; nothing to say of files."""
-    bad = source.bad_rows
-    if bad is None:
-        return ""
-    if bad.sink is None:
-        return (
-            "; the first record that cannot be read ends the job" if bad.action == "fail" else "; bad records dropped"
-        )
-    place = bad.sink.path if bad.sink.kafka is None else topics_in_words(bad.sink.kafka)
-    return f"; bad records written to {bad.sink.format}{'' if place is None else f', {place}'}"
 
 
 def _sinks(job: Job) -> Iterator[tuple[Source, Sink]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import typer
 
 from slidejoin.cli.jobfile import read_job_text
-from slidejoin.cli.reporting import Debug, errors_reported
 from slidejoin.cli.samples import quoted, sampled, spark_type
 from slidejoin.cli.source_columns import has_column
 from slidejoin.cli.written import Written, printable, toml_value
@@ -28,61 +27,36 @@ if TYPE_CHECKING:
     from slidejoin.predicate import Expression
     from slidejoin.sides import Side
 
-__all__ = ["init", "job_text"]
-
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SOURCE",
-        help="One folder, file or pattern of parquet, csv or json files for a self-join, two for a join.",
-        show_default=False,
-    ),
-]
-To = Annotated[
-    Path,
-    typer.Option(
-        "--to", metavar="FILE.toml", help="The file to write; - prints it. job.toml by default.", show_default=False
-    ),
-]
-On = Annotated[
-    str | None, typer.Option("--on", metavar="SQL", help="The join condition, such as 'l.a = r.a'. Guessed by default.")
-]
-Kind = Annotated[
-    str | None, typer.Option("--format", metavar="FORMAT", help="parquet, csv or json, if file names do not show it.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+__all__ = ["job_text", "write_job_file"]
 
 
-def init(
-    sources: Sources,
-    *,
-    to: To = Path("job.toml"),
-    on: On = None,
-    kind: Kind = None,
-    force: Force = False,
-    debug: Debug = False,
-) -> None:
-    """Write a commented job file for given sources, with their columns and a guess at the join."""
-    with errors_reported(debug=debug):
-        if len(sources) > 2:  # noqa: PLR2004 - a join has two sides
-            msg = f"got {len(sources)} sources, expected one, for a self-join, or two"
-            raise ConfigError(msg)
-        samples = [sampled(path, name, kind) for path, name in zip(sources, names_of(sources), strict=True)]
-        printed = str(to) == "-"
-        text = job_text(samples, Path() if printed else to.parent, on, "FILE.toml" if printed else shlex.quote(str(to)))
-        if printed:
-            typer.echo(text, nl=False)
-            return
-        if to.exists() and not force:
-            msg = f"{to} already exists; give another name with --to, or --force to overwrite it"
-            raise ConfigError(msg)
-        try:
-            to.write_text(text, encoding="utf-8")
-        except OSError as error:
-            msg = f"{to}: cannot be written: {error.strerror}"
-            raise ConfigError(msg) from error
-        file = printable(shlex.quote(str(to)))
-        typer.echo(f"wrote {file}; check `on` and the window in it, then run: slidejoin explain {file}")
+def write_job_file(sources: Sequence[str], to: Path, *, on: str | None, kind: str | None, force: bool) -> None:
+    """Write a commented job file for given sources, with their columns and a guess at the join.
+
+    Raises
+    ------
+    ConfigError
+        If a source cannot be read, or the file cannot be written.
+    """
+    if len(sources) > 2:  # noqa: PLR2004 - a join has two sides
+        msg = f"got {len(sources)} sources, expected one, for a self-join, or two"
+        raise ConfigError(msg)
+    samples = [sampled(path, name, kind) for path, name in zip(sources, names_of(sources), strict=True)]
+    printed = str(to) == "-"
+    text = job_text(samples, Path() if printed else to.parent, on, "FILE.toml" if printed else shlex.quote(str(to)))
+    if printed:
+        sys.stdout.write(text)
+        return
+    if to.exists() and not force:
+        msg = f"{to} already exists; give another name with --to, or --force to overwrite it"
+        raise ConfigError(msg)
+    try:
+        to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        msg = f"{to}: cannot be written: {error.strerror}"
+        raise ConfigError(msg) from error
+    file = printable(shlex.quote(str(to)))
+    sys.stdout.write(f"wrote {file}; check `on` and the window in it, then run: slidejoin explain {file}\n")
 
 
 def names_of(paths: Sequence[str]) -> list[str]:

@@ -1,8 +1,7 @@
-"""A job before it runs: what is wrong with it, and, for ``slidejoin explain``, how it would run and why.
+"""A job before it runs: what is wrong with it, and its sources and its sink in words.
 
 What is wrong is said before Spark starts, as far as the file and the sources show it. Only what Spark would certainly
-refuse is refused here; whatever is not known for sure is left to Spark. For an explanation Spark is started for the
-schemas, and no row is read.
+refuse is refused here; whatever is not known for sure is left to Spark.
 """
 
 from __future__ import annotations
@@ -11,12 +10,9 @@ import re
 from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
-from slidejoin.cli.bad_records import bad_rows_in_words
 from slidejoin.cli.job import FILES
-from slidejoin.cli.kafka_keys import topics_in_words
+from slidejoin.cli.kafka_keys import bad_rows_in_words, topics_in_words
 from slidejoin.cli.lake_tables import LAKES
-from slidejoin.cli.pipeline import explained, load_all, result_of
-from slidejoin.cli.session import spark_session
 from slidejoin.cli.source_columns import columns_of_source, has_column
 from slidejoin.errors import ConfigError, SlideJoinError, nearest
 from slidejoin.predicate import columns_of
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["check_job", "explain_job", "shown_sink", "shown_source"]
+__all__ = ["check_job", "shown_sink", "shown_source"]
 
 
 def check_job(job: Job) -> JoinSpec:
@@ -82,36 +78,6 @@ def _named(join: Join, spec: JoinSpec, side: Side) -> Iterator[tuple[str, str]]:
         # Plain words; other entries may be written in other ways.
         if re.fullmatch(rf"{re.escape(alias)}\.\w+", entry):
             yield "join.select", entry.removeprefix(f"{alias}.")
-
-
-def explain_job(job: Job, name: str) -> str:
-    """Return how a job would run, and why.
-
-    Raises
-    ------
-    ConfigError
-        If the job could not be started as it is written.
-    SlideJoinError
-        If Spark does not start.
-    """
-    check_job(job)
-    with spark_session(job.session, f"slidejoin explain {name}") as spark:
-        frames = load_all(spark, job)
-        tables = [one for one, frame in frames.items() if not (frame.isStreaming or job.join.window.expires)]
-        # A table is read as it is joined, and the columns of the result are those without any row of it.
-        result = result_of(job, {**frames, **{one: frames[one].limit(0) for one in tables}})
-        plan = explained(job, frames)
-        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema.fields)
-    sources = [shown_source(source) for source in job.sources.values()]
-    return "\n".join(
-        [
-            *sources,
-            f"on Spark: {job.session.master}",
-            plan,
-            f"result: {columns}",
-            f"sink: {shown_sink(job.sink)}",
-        ]
-    )
 
 
 def shown_source(source: Source) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, TextIO
 
+import pyarrow as pa
+
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.checking import check_job, shown_sink, shown_source
 from slidejoin.cli.checkpoint import locked
@@ -30,8 +32,6 @@ from slidejoin.sides import SIDES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
-
     from slidejoin.cli.job import Job
     from slidejoin.cli.reporting import Reporter
     from slidejoin.pipeline.job_join import JobJoin
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["EmbeddedJob", "explain_embedded", "prepared", "run_embedded"]
+__all__ = ["EmbeddedJob", "explain_embedded", "prepared", "run_embedded", "without_pandas"]
 
 NANOSECONDS = 1_000_000_000
 
@@ -269,6 +269,30 @@ class _Listening:
 
     def idle(self, seconds: float) -> None:
         self._reporter.idle(seconds)
+
+
+class _NoPandas:
+    """Finds that pandas is not installed."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def without_pandas(ready: EmbeddedJob) -> None:
+    """Keep Arrow from loading pandas in this process, half a second, if no value of a job can be one of it.
+
+    Arrow looks for pandas as it first makes something of a value of Python, and once. It needs pandas for times in
+    nanoseconds alone.
+    """
+    if "pandas" in sys.modules or any("[ns" in str(source.schema) for source in ready.sources):
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def run_embedded(

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["KAFKA_SINK_KEYS", "KAFKA_SOURCE_KEYS", "kafka_sink", "kafka_source", "schema_text", "topics_in_words"]
+    from slidejoin.cli.job import Source
+
+__all__ = [
+    "KAFKA_SINK_KEYS",
+    "KAFKA_SOURCE_KEYS",
+    "bad_rows_in_words",
+    "kafka_sink",
+    "kafka_source",
+    "schema_text",
+    "topics_in_words",
+]
 
 KAFKA_SOURCE_KEYS = (
     *("brokers", "topics", "pattern", "starting", "max_offsets_per_trigger"),
@@ -114,6 +124,19 @@ def topics_in_words(kafka: KafkaSource | KafkaSink) -> str:
     else:
         topics = f"{'topic' if len(kafka.topics) == 1 else 'topics'} {', '.join(kafka.topics)}"
     return f"{topics} of {kafka.brokers}"
+
+
+def bad_rows_in_words(source: Source) -> str:
+    """Return what becomes of the records of a source that cannot be read; nothing to say of files."""
+    bad = source.bad_rows
+    if bad is None:
+        return ""
+    if bad.sink is None:
+        return (
+            "; the first record that cannot be read ends the job" if bad.action == "fail" else "; bad records dropped"
+        )
+    place = bad.sink.path if bad.sink.kafka is None else topics_in_words(bad.sink.kafka)
+    return f"; bad records written to {bad.sink.format}{'' if place is None else f', {place}'}"
 
 
 def schema_text(table: TomlTable, base: Path, expected: str) -> str | None:

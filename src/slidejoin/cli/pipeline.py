@@ -159,8 +159,8 @@ def _files(spark: SparkSession, source: Source, session: Session, observe: Obser
     elif source.max_files_per_trigger is not None:
         reader = reader.option("maxFilesPerTrigger", source.max_files_per_trigger)
     path = source.path
-    one_file = source.stream and path is not None and source.format in FILES
-    frame = reader.load(_streamed(path, session) if one_file else path)
+    streamed = source.stream and source.format in FILES
+    frame = reader.load(_streamed(path, session) if path is not None and streamed else path)
     if not counted:
         return frame
     return observe(frame, f"{BAD_ROWS}{source.name}", functions.count(BAD).alias("rows")).drop(BAD)

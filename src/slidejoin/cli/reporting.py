@@ -11,9 +11,7 @@ import traceback
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Protocol
-
-import typer
+from typing import TYPE_CHECKING, Protocol
 
 from slidejoin.cli.secrets import SECRETS
 from slidejoin.errors import ConfigError, SlideJoinError
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchProgress",
     "CompilingProgress",
-    "Debug",
-    "Json",
     "JsonReporter",
     "PlainReporter",
     "Reporter",
@@ -46,17 +42,12 @@ LINES = 10.0
 ENOUGH = 3
 """Kernels after which the speed of compiling is known."""
 
-Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-
 
 @contextmanager
 def errors_reported(*, debug: bool, listener: Reporter | None = None) -> Iterator[None]:
     """Print an error on standard error and leave: 2 if the command line or the job file is wrong, 1 if it failed."""
     try:
         yield
-    except typer.Exit:
-        raise
     except Exception as error:
         message = str(error)
         if not isinstance(error, (SlideJoinError, OSError)):
@@ -68,8 +59,8 @@ def errors_reported(*, debug: bool, listener: Reporter | None = None) -> Iterato
             sys.stderr.write(SECRETS.out_of(traceback.format_exc()))
         sys.stdout.flush()
         notes = [SECRETS.out_of(note) for note in getattr(error, "__notes__", [])]
-        typer.echo("\n".join([f"slidejoin: {message}", *notes]), err=True)
-        raise typer.Exit(BAD_USAGE if isinstance(error, ConfigError) else FAILED) from error
+        sys.stderr.write("\n".join([f"slidejoin: {message}", *notes]) + "\n")
+        raise SystemExit(BAD_USAGE if isinstance(error, ConfigError) else FAILED) from error
 
 
 def document(values: dict[str, object]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.bad_records import BadRecordQueries, write_bad_records
-from slidejoin.cli.checking import check_job
+from slidejoin.cli.checking import check_job, shown_sink, shown_source
 from slidejoin.cli.checkpoint import check_earlier_join, keep_join, locked
 from slidejoin.cli.connectors import what_is_missing
 from slidejoin.cli.engine import check_engine_of_checkpoint
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from slidejoin.spark.job.workers import Compiling
     from slidejoin.spec.join_spec import JoinSpec
 
-__all__ = ["run_job", "values_of"]
+__all__ = ["explain_job", "run_job", "values_of"]
 
 OBSERVED = "slidejoin"
 RESULT = "slidejoin result"
@@ -539,3 +539,33 @@ def each_once(counted: int, arrived: int, read: int) -> int:
     (210, 210, 5, 5)
     """
     return counted if arrived <= read else max(round(counted * read / arrived), min(counted, 1))
+
+
+def explain_job(job: Job, name: str) -> str:
+    """Return how a job would run, and why.
+
+    Raises
+    ------
+    ConfigError
+        If the job could not be started as it is written.
+    SlideJoinError
+        If Spark does not start.
+    """
+    check_job(job)
+    with spark_session(job.session, f"slidejoin explain {name}") as spark:
+        frames = load_all(spark, job)
+        tables = [one for one, frame in frames.items() if not (frame.isStreaming or job.join.window.expires)]
+        # A table is read as it is joined, and the columns of the result are those without any row of it.
+        result = result_of(job, {**frames, **{one: frames[one].limit(0) for one in tables}})
+        plan = explained(job, frames)
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in result.schema.fields)
+    sources = [shown_source(source) for source in job.sources.values()]
+    return "\n".join(
+        [
+            *sources,
+            f"on Spark: {job.session.master}",
+            plan,
+            f"result: {columns}",
+            f"sink: {shown_sink(job.sink)}",
+        ]
+    )

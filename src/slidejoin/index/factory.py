@@ -1,23 +1,20 @@
 """The index factory: the one place where a name becomes an index class, or the format of its sealed parts.
 
 A sealed part holds the keys of rows that no longer change: it is written to files and memory-mapped again.
+
+Indexes that few joins have are loaded by those: each brings its kernels.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slidejoin.index.at_rest.box_index import BoxIndex
 from slidejoin.index.cells.band_cells import BandCells, rows_for
 from slidejoin.index.keys import StoredKeys
 from slidejoin.index.part_format import STORED_KEYS, PartFormat, checked
-from slidejoin.index.planar.planar_index import PlanarIndex
-from slidejoin.index.planar.run import PlanarRun, of_rows
 from slidejoin.index.protocol import CELLS, PLANAR
 from slidejoin.index.sorted_runs.bi_sort import BiSortIndex
 from slidejoin.index.sorted_runs.run import Run, build_run
-from slidejoin.index.union.row_values import values_of
-from slidejoin.index.union.union_index import BranchIndex, SealedBranches, UnionIndex
 from slidejoin.spec.options import KNOWN_STRUCTURES, structure_named
 
 if TYPE_CHECKING:
@@ -74,6 +71,8 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
     Where there are branches, each has an index of its own.
     """
     if keys.branches:
+        from slidejoin.index.union.union_index import BranchIndex, UnionIndex  # noqa: PLC0415 - see above
+
         branches = [
             BranchIndex(make_index(name, own, window), own.dims, own.time, window.first) for name, own in keys.branches
         ]
@@ -85,8 +84,12 @@ def make_index(algorithm: str, keys: Keyspace, window: Occupancy) -> Index:
         made: Index = KNOWN_STRUCTURES.class_of(structure)(chosen, keys.dims, window.capacity, window.first)
         return made
     if algorithm == PLANAR and keys.at_rest and keys.dims == 1:
+        from slidejoin.index.at_rest.box_index import BoxIndex  # noqa: PLC0415 - see above
+
         return BoxIndex(keys.tuning)
     if algorithm == PLANAR:
+        from slidejoin.index.planar.planar_index import PlanarIndex  # noqa: PLC0415 - see above
+
         return PlanarIndex(keys.dims, merge=keys.merge, options=options, own=keys.tuning)
     if algorithm != CELLS or keys.axis is None:
         return BiSortIndex(keys.dims, merge=keys.merge, options=options, own=keys.tuning)
@@ -124,7 +127,11 @@ def _format_of(algorithm: str, options: Options | None) -> PartFormat:
     if structure is not None:
         made: PartFormat = KNOWN_STRUCTURES.class_of(structure).part_format(_chosen(structure, options))
         return made
-    return {BI_SORT.name: BI_SORT, PLANAR_RUNS.name: PLANAR_RUNS}.get(algorithm, STORED_KEYS)
+    if algorithm == PLANAR:
+        from slidejoin.index.planar.run import PlanarRun, of_rows  # noqa: PLC0415 - see above
+
+        return PartFormat("planar", lambda rows: of_rows(rows, 0), PlanarRun.from_arrays)
+    return BI_SORT if algorithm == BI_SORT.name else STORED_KEYS
 
 
 def _chosen(structure: type[Options], options: Options | None) -> Options:
@@ -137,11 +144,12 @@ def _sorted_run(rows: RowKeys) -> SealedPart:
 
 
 BI_SORT = PartFormat("bi_sort", _sorted_run, Run.from_arrays)
-PLANAR_RUNS = PartFormat("planar", lambda rows: of_rows(rows, 0), PlanarRun.from_arrays)
 
 
 def _of_branches(formats: Sequence[PartFormat]) -> PartFormat:
     """Return the format of parts that consist of one for each branch."""
+    from slidejoin.index.union.row_values import values_of  # noqa: PLC0415 - see above
+    from slidejoin.index.union.union_index import SealedBranches  # noqa: PLC0415 - see above
 
     def seal(rows: RowKeys) -> SealedPart:
         parts = tuple(own.seal(keys) for own, keys in zip(formats, rows.branches, strict=True))
@@ -161,6 +169,8 @@ def _of_branches(formats: Sequence[PartFormat]) -> PartFormat:
 
 def rows_inserted_again(part: SealedPart) -> int:
     """Return how many rows of a part an index inserts again when it is attached; those of each branch count."""
+    from slidejoin.index.union.union_index import SealedBranches  # noqa: PLC0415 - see above
+
     if isinstance(part, SealedBranches):
         return sum(map(rows_inserted_again, part.parts))
     return part.rows if isinstance(part, StoredKeys) else 0

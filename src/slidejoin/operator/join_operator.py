@@ -18,7 +18,6 @@ from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.added_columns import AddedColumns
 from slidejoin.operator.advisors import IndexAdvisor, PairAdvisor
 from slidejoin.operator.counts import CountTables, pairs_in
-from slidejoin.operator.deferred.path import DeferredPath, RequestedPath
 from slidejoin.operator.fused import FusedPath
 from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.ingest.idle_clock import IdleClock, WatermarkWatch, clock_of
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from slidejoin.operator.deferred.path import DeferredPath, RequestedPath
     from slidejoin.operator.ingest.arrival import Clock
     from slidejoin.operator.ingest.ingest import Push
     from slidejoin.operator.ingest.late_rows import KeptLateRows
@@ -140,10 +140,8 @@ class JoinOperator:
         # An attribute: a cached property makes all others of the object slower to read.
         self.copies = self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
         """Whether the fused path serves this join, and copies all that it keeps of a batch."""
-        self.deferred = None if at_once or on_request else DeferredPath(parts)
-        """The path of nearest matches and aggregates as rows expire; None if pairs are emitted at once."""
-        self.on_request = RequestedPath(parts) if on_request and not at_once else None
-        """The path of nearest matches and aggregates that the caller requests; None if it does not."""
+        # Paths of nearest matches and aggregates as rows expire, and as the caller requests them; None without such.
+        self.deferred, self.on_request = (None, None) if at_once else _deferred(parts, on_request=on_request)
         pairs = GeneralPath(parts)
         self.general, self._output = self.deferred or self.on_request or pairs, pairs.output
         self._advisor = IndexAdvisor(plan, changes=sealed is None and at_once)
@@ -567,3 +565,10 @@ class JoinOperator:
         if self.join_type is not None:
             self.stats.window_bytes += self.join_type.nbytes
         return self.stats
+
+
+def _deferred(parts: JoinParts, *, on_request: bool) -> tuple[DeferredPath | None, RequestedPath | None]:
+    """Return the path of a join whose left rows are answered as they leave, or on request."""
+    from slidejoin.operator.deferred.path import DeferredPath, RequestedPath  # noqa: PLC0415 - few joins have it
+
+    return (None, RequestedPath(parts)) if on_request else (DeferredPath(parts), None)

@@ -302,7 +302,8 @@ def _stripes(
             lane[active] = _turned(lane[active] + words[at + WORD * number] * P2, 31) * P1
         place[long[active]] += STRIPE
         active = active[place[long[active]] + STRIPE <= ends[long[active]]]
-    made: Words = sum((_turned(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)), np.uint64(0))
+    one, two, three, four = lanes
+    made = _turned(one, 1) + _turned(two, 7) + _turned(three, 12) + _turned(four, 18)
     for lane in lanes:
         made = (made ^ (_turned(lane * P2, 31) * P1)) * P1 + P4
     return made

@@ -46,7 +46,14 @@ FETCHED_BYTES = 8 << 20
 
 MISSING = "it is NULL (the mark of a deleted key)"
 
-UNREAD = pa.schema([*METADATA.items(), ("key", pa.binary()), ("value", pa.binary()), ("reason", pa.string())])
+UNREAD = pa.schema(
+    [
+        *(pa.field(*one) for one in METADATA.items()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("reason", pa.string()),
+    ]
+)
 """Of records that cannot be read, as they are."""
 
 

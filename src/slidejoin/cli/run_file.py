@@ -1,0 +1,140 @@
+"""``slidejoin run FILE``, without the packages that parse and explain command lines, which are slow to load."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slidejoin.cli.job import ENGINES
+from slidejoin.cli.jobfile import read_job
+from slidejoin.cli.paths import STANDARD
+from slidejoin.cli.reporting import JsonReporter, PlainReporter, errors_reported
+from slidejoin.cli.stopping import stop_later
+from slidejoin.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from threading import Event
+
+    from slidejoin.cli.job import Engine, Job
+    from slidejoin.cli.reporting import Reporter
+
+__all__ = ["checked_engine", "plain_options", "reporter", "run_file", "with_master"]
+
+FLAGS = ("--json", "--debug")
+VALUES = ("--base", "--engine", "--master")
+
+TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Environment variables by which Rich takes something else for a terminal."""
+
+
+def plain_options(arguments: Sequence[str]) -> dict[str, Any] | None:
+    """Return the arguments of `run_file` that a command line means; None for one that Typer has to explain.
+
+    Examples
+    --------
+    >>> plain_options(["job.toml", "--engine", "spark", "--json"])
+    {'file': PosixPath('job.toml'), 'engine': 'spark', 'json': True}
+    >>> plain_options(["job.toml", "--jsn"])
+    """
+    options: dict[str, Any] = {}
+    given = iter(arguments)
+    for one in given:
+        name, equals, value = one.partition("=")
+        if one in FLAGS:
+            options[one[2:]] = True
+        elif name in VALUES:
+            taken = value if equals else next(given, "")
+            if not taken or taken.startswith("-") or name[2:] in options:
+                return None
+            options[name[2:]] = Path(taken) if name == "--base" else taken
+        elif one.startswith("-") or not one or "file" in options:
+            return None
+        else:
+            options["file"] = Path(one)
+    return options if "file" in options else None
+
+
+def reporter(*, as_json: bool) -> Reporter:
+    """Return the reporter that fits standard output."""
+    if as_json:
+        return JsonReporter()
+    if not sys.stdout.isatty() and not any(os.environ.get(name) for name in TERMINALS):
+        return PlainReporter()
+    from slidejoin.cli.terminal import terminal_reporter  # noqa: PLC0415 - loads Rich
+
+    return terminal_reporter()
+
+
+def run_file(
+    file: Path,
+    *,
+    base: Path | None = None,
+    engine: str | None = None,
+    master: str | None = None,
+    json: bool = False,
+    debug: bool = False,
+    stop: Event,
+    alone: bool = False,
+) -> None:
+    """Run the job of a file, and leave the process if it fails; see `errors_reported`.
+
+    Parameters
+    ----------
+    alone : bool
+        Whether the process does nothing else.
+    """
+    listener = reporter(as_json=json)
+    with errors_reported(debug=debug, listener=listener):
+        wanted = checked_engine(engine)
+        job = with_master(read_job(file, base), wanted, master)
+        if (job.sink.format == "console" or job.sink.path == STANDARD) and not json:
+            listener = PlainReporter()  # rows are printed meanwhile, which would tear a live line
+        from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - job files are checked without loading PyArrow
+
+        chosen = chosen_engine(job, wanted)
+        stop_later(stop, job.sink.stop_after)
+        if chosen.prepared is not None:
+            from slidejoin.cli.embedded import run_embedded, without_pandas  # noqa: PLC0415 - the same
+
+            if alone:
+                without_pandas(chosen.prepared)
+            run_embedded(chosen.prepared, file.stem, listener, chosen.why, json=json, stop=stop)
+            return
+        from slidejoin.cli.running import run_job  # noqa: PLC0415 - the same, and Spark
+
+        run_job(job, file.stem, listener, why=chosen.why, json=json, stop=stop)
+
+
+def with_master(job: Job, wanted: Engine | None, master: str | None) -> Job:
+    """Return a job with the master that the command line says, with which Spark runs it.
+
+    Raises
+    ------
+    ConfigError
+        If another engine is wanted.
+    """
+    if master is None:
+        return job
+    if wanted == "embedded":
+        msg = f"--master {master}: is of Spark, and --engine embedded runs in this process; leave one of them out"
+        raise ConfigError(msg)
+    return replace(job, session=replace(job.session, master=master), engine="auto", has_spark=True)
+
+
+def checked_engine(name: str | None) -> Engine | None:
+    """Return the engine of that name.
+
+    Raises
+    ------
+    ConfigError
+        If there is none.
+    """
+    known = next((one for one in ENGINES if one == name), None)
+    if name is not None and known is None:
+        msg = f"--engine {name}: expected one of {', '.join(ENGINES)}.{nearest(name, ENGINES)}"
+        raise ConfigError(msg)
+    return known
