@@ -66,10 +66,10 @@ def test_only_a_table_that_has_changed_is_sent_again(spark: SparkSession) -> Non
     from pyspark import SparkFiles
 
     from slidejoin.spark.bucket.table_marks import KEPT, version_at, without_old_files
-    from slidejoin.spark.driver.table_versions import TableVersions, _folder
+    from slidejoin.spark.driver.table_versions import TableRefresh, TableVersions, _folder
 
     read = [pa.table({"rate": [number]}) for number in (1, 1, 2, 2, 3, 4, 5)]
-    versions = TableVersions(spark, lambda: read.pop(0), sj.spec.window.Span(10**9))
+    versions = TableVersions(spark, lambda: read.pop(0), TableRefresh(sj.spec.window.Span(10**9)))
     versions.again()
     folder = SparkFiles.getRootDirectory()
     first = version_at(folder, versions.family, 0)

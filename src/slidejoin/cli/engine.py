@@ -69,9 +69,6 @@ def _check_for_spark(job: Job) -> None:
         )
         raise ConfigError(msg)
     for source in job.sources.values():
-        if source.refresh is not None:
-            msg = f"sources.{source.name}.refresh: is for jobs in one process, and this one runs on Spark; remove it."
-            raise ConfigError(msg)
         if source.kafka is None and source.bad_rows is not None:
             msg = (
                 f"sources.{source.name}.bad_rows: of files is for jobs in one process, and this one runs on Spark; use "

@@ -193,7 +193,7 @@ def _source(name: str, tables: TomlTable, base: Path) -> Source:
             msg = f"{table.at('bad_rows')}: {table.at('options')}.mode is there too; give one of them."
             raise ConfigError(msg)
         bad_rows = _bad_rows(table, base, None)
-    expected = f"the folder of a {kind} table" if kind in LAKES else "a folder or file"
+    expected = f"the folder of {LAKES[kind].named}" if kind in LAKES else "a folder or file"
     path = (table.text if kind in (*FILES, *LAKES) else table.optional_text)("path", expected)
     if "max_wait" in table and path != STANDARD:
         msg = (

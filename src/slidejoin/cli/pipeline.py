@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from slidejoin.cli.job import Job, Session, Sink, Source
+    from slidejoin.spark.driver.table_versions import TableRefresh
+    from slidejoin.spec.window import Span
 
     Observe = Callable[[DataFrame, str, Column], DataFrame]
 
@@ -202,7 +204,7 @@ def load_all(spark: SparkSession, job: Job, observe: Observe = observed) -> dict
     return frames
 
 
-def result_of(job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
+def result_of(job: Job, frames: Mapping[str, DataFrame], refresh: TableRefresh | None = None) -> DataFrame:
     """Return the DataFrame of the join over the sources' `frames`.
 
     Raises
@@ -212,7 +214,7 @@ def result_of(job: Job, frames: Mapping[str, DataFrame]) -> DataFrame:
     """
     from slidejoin.spark import stream_join  # noqa: PLC0415 - loads pyspark and Numba
 
-    return _called(stream_join, job, frames)
+    return _called(stream_join, job, frames, refresh)
 
 
 def explained(job: Job, frames: Mapping[str, DataFrame]) -> str:
@@ -225,10 +227,13 @@ def explained(job: Job, frames: Mapping[str, DataFrame]) -> str:
     """
     from slidejoin.spark import explain_join  # noqa: PLC0415 - loads pyspark and Numba
 
-    return str(_called(explain_join, job, frames))
+    refresh = next((source.refresh for source in job.sources.values() if source.refresh is not None), None)
+    return str(_called(explain_join, job, frames, refresh))
 
 
-def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame]) -> T:
+def _called(
+    function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame], refresh: Span | TableRefresh | None
+) -> T:
     """Call `stream_join`, or what takes its arguments, for a job."""
     join = job.join
     try:
@@ -251,6 +256,7 @@ def _called(function: Callable[..., T], job: Job, frames: Mapping[str, DataFrame
             late=join.late,
             keep=join.keep,
             pair_id=join.pair_id,
+            refresh=refresh,
         )
     except (SlideJoinError, ValueError, NotImplementedError) as error:
         msg = f"join: {in_toml(str(error))}"

@@ -17,13 +17,14 @@ from slidejoin.cli.connectors import what_is_missing
 from slidejoin.cli.engine import check_engine_of_checkpoint
 from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_records import records_of, topic_options
-from slidejoin.cli.lake_tables import refused_change, table_made
+from slidejoin.cli.lake_tables import pinned_tables, refused_change, table_made
 from slidejoin.cli.lost_rows import LostRowsAdvice
 from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import (
     BAD_ROWS,
     brief,
     explained,
+    load,
     load_all,
     observed,
     planned_batches,
@@ -192,7 +193,8 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
         tables[name] = Observation()
         return frame.observe(tables[name], *columns)
 
-    result = result_of(job, load_all(spark, job, observe))
+    frames, refresh = pinned_tables(job, load_all(spark, job, observe), lambda source: load(spark, source, job.session))
+    result = result_of(job, frames, refresh)
     bad = {name.removeprefix(BAD_ROWS): values_of(one).get("rows", 0) for name, one in tables.items()}
     for advice in LostRowsAdvice(job).of_tables(0, bad):
         reporter.note(advice)

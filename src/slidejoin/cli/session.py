@@ -153,7 +153,7 @@ def _started(settings: Session, name: str, log: int, *, json: bool, locks: Seque
 
     folder = run_folder()
     values = defaults(cores_of(settings.master)) | _local(folder) | dict(settings.conf) | connector_settings(settings)
-    values |= lake_settings(settings)
+    values |= lake_settings(settings, cores_of(settings.master) if settings.master.startswith("local") else 0)
     java.start(
         {"spark.master": settings.master, "spark.app.name": name} | values,
         folder.path,

@@ -66,7 +66,7 @@ def columns_of_source(source: Source, session: Session) -> list[str] | None:
     where = None if GLOB.search(source.path) else local_path(source.path, session)
     if where is not None and not where.exists():
         kind = (
-            f"the folder of a {source.format} table"
+            f"the folder of {LAKES[source.format].named}"
             if source.format in LAKES
             else f"a folder or file of {source.format}"
         )

@@ -34,7 +34,7 @@ from slidejoin.spark.driver.table_join import (
     explained_table,
     has_table,
 )
-from slidejoin.spark.driver.table_versions import check_no_refresh, refresh_span
+from slidejoin.spark.driver.table_versions import check_no_refresh, table_refresh
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
 from slidejoin.spark.route.copies import copies_of
@@ -309,7 +309,7 @@ def explain_join(
         msg = "window= is a dict, but left is one DataFrame: give a window, or a dict of DataFrames with these names"
         raise SparkJoinError(msg)
     ids = None if pair_id is None else PairIds(pair_id)
-    every = None if refresh is None else refresh_span(refresh)
+    again = table_refresh(refresh)
     if right is not None and not self_join and has_table(left, right, window):
         check_of_streams(
             order_by=order_by, strategy=strategy, spread=spread, partitions=partitions, late=late, sample=sample
@@ -318,7 +318,7 @@ def explain_join(
             on=on, window=TableWindow(1), how=how, output=output, order="none", select=select, suffix=suffix,
             aliases=aliases, threads=1, keep=keep, algorithm=algorithm,
         )  # fmt: skip
-        return explained_table(left, right, config, every)
+        return explained_table(left, right, config, None if again is None else again.every)
     check_no_refresh(refresh)
     config = make_join_spec(
         on=on, window=window, how=how, output=output, order="none", select=select, suffix=suffix,

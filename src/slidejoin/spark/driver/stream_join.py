@@ -13,7 +13,7 @@ from slidejoin.spark.driver.collations import check_collations, keyed_join
 from slidejoin.spark.driver.event_time import check_time_column, marked, with_match_time
 from slidejoin.spark.driver.pair_ids import PairIds
 from slidejoin.spark.driver.table_join import check_of_streams, has_table, table_join
-from slidejoin.spark.driver.table_versions import check_no_refresh, refresh_span
+from slidejoin.spark.driver.table_versions import TableRefresh, check_no_refresh, table_refresh
 from slidejoin.spark.driver.upstream import upstream_of
 from slidejoin.spark.job.buckets import bucket_ids
 from slidejoin.spark.job.checks import (
@@ -71,7 +71,7 @@ def stream_join(
     keep: Nearest | None = None,
     algorithm: str | Options = "auto",
     pair_id: str | None = None,
-    refresh: str | timedelta | Span | None = None,
+    refresh: str | timedelta | Span | TableRefresh | None = None,
 ) -> DataFrame:
     """Join two streaming DataFrames, or two static ones, on any comparison; or a streaming one with a static table.
 
@@ -189,7 +189,7 @@ def stream_join(
     """
     check_packages()
     ids = None if pair_id is None else PairIds(pair_id)
-    every = None if refresh is None else refresh_span(refresh)
+    again = table_refresh(refresh)
     if ids is not None:
         check_frame("left", left)
         if right is not None:
@@ -202,7 +202,10 @@ def stream_join(
             on=on, window=TableWindow(1), how=how, output=output, order="none", select=select, suffix=suffix,
             aliases=aliases, threads=1, keep=keep, algorithm=algorithm,
         )  # fmt: skip
-        joined = table_join(left, right, config, every)
+        if ids is not None and again is not None and again.read is not None:
+            read = again.read
+            again = replace(again, read=lambda: ids.numbered(read()))
+        joined = table_join(left, right, config, again)
         return joined if ids is None else ids.made(joined, config)
     check_no_refresh(refresh)
     config = make_join_spec(

@@ -37,7 +37,7 @@ from slidejoin.spark.driver.assembly import CACHE_DIR, aggregate_type, check_col
 from slidejoin.spark.driver.binding import APART, arrow_schema, schema_of
 from slidejoin.spark.driver.collations import check_collations, keyed_join
 from slidejoin.spark.driver.event_time import DELAY, marks_of
-from slidejoin.spark.driver.table_versions import TableVersions, given_to_tasks
+from slidejoin.spark.driver.table_versions import TableRefresh, TableVersions, given_to_tasks
 from slidejoin.spark.job.checks import SparkJoinError, check_frame, check_output, check_running, is_connect
 from slidejoin.spark.job.column_names import compared_columns, folds_names, quoted, task_column
 from slidejoin.spark.job.interpreter import check_workers, workers_of, workers_run_this_python
@@ -213,11 +213,11 @@ def explained_table(
     return TableExplanation(wired.stream, read, "\n".join(lines), refresh)
 
 
-def table_join(left: DataFrame, right: DataFrame, config: JoinSpec, refresh: Span | None = None) -> DataFrame:
+def table_join(left: DataFrame, right: DataFrame, config: JoinSpec, refresh: TableRefresh | None = None) -> DataFrame:
     """Join a stream with a table, or two tables; see `slidejoin.spark.stream_join`."""
     wired = wired_table(left, right, config)
     session = left.sparkSession
-    versions = None if refresh is None else _versions(wired, refresh)
+    versions = None if refresh is None else _versions(wired, config, refresh)
     check_workers(session, streaming=False)
     table = _collected(wired)
     spec = TableSpec(
@@ -240,7 +240,7 @@ def table_join(left: DataFrame, right: DataFrame, config: JoinSpec, refresh: Spa
     return _marked_as(rows, wired)
 
 
-def _versions(wired: WiredTable, every: Span) -> TableVersions:
+def _versions(wired: WiredTable, config: JoinSpec, refresh: TableRefresh) -> TableVersions:
     """Return the versions of a table that is read again.
 
     Raises
@@ -248,7 +248,7 @@ def _versions(wired: WiredTable, every: Span) -> TableVersions:
     SparkJoinError
         If there is no stream that would meet them, or the session is one of Connect.
     """
-    frame = wired.frames[wired.table]
+    frame, every = wired.frames[wired.table], refresh.every
     if not wired.frames[wired.stream].isStreaming:
         msg = f"refresh={str(every)!r} is for a stream with a table, and both DataFrames are static: leave it out"
         raise SparkJoinError(msg)
@@ -260,11 +260,14 @@ def _versions(wired: WiredTable, every: Span) -> TableVersions:
         raise SparkJoinError(msg)
 
     def read() -> pa.Table:
+        if refresh.read is not None:
+            frames = {wired.stream: wired.frames[wired.stream], wired.table: refresh.read()}
+            return _collected(wired_table(frames["left"], frames["right"], config))
         # Spark lists the files of a DataFrame once.
         frame._jdf.queryExecution().analyzed().refresh()  # noqa: SLF001 - as `Catalog` has none
         return _collected(wired)
 
-    return TableVersions(frame.sparkSession, read, every)
+    return TableVersions(frame.sparkSession, read, refresh)
 
 
 def wired_table(left: DataFrame, right: DataFrame, config: JoinSpec) -> WiredTable:

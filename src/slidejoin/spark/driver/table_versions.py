@@ -21,6 +21,7 @@ import tempfile
 import time
 import uuid
 from collections import deque
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -38,10 +39,10 @@ from slidejoin.spec.window import Span, length_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
-__all__ = ["TableVersions", "check_no_refresh", "given_to_tasks", "refresh_span"]
+__all__ = ["TableRefresh", "TableVersions", "check_no_refresh", "given_to_tasks", "table_refresh"]
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,36 @@ _sent: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
 """Files that a session, or a context of many sessions, has."""
 
 
-def refresh_span(refresh: object) -> Span:
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRefresh:
+    """How a table is read again.
+
+    Attributes
+    ----------
+    every : Span
+        The time between two readings.
+    read : callable or None
+        Returns the table as it is now; None for the DataFrame of the join, read again.
+    taken : callable or None
+        Takes the time in milliseconds from which on micro-batches meet what `read` has returned last, before any does.
+    soon : bool
+        Whether it is read again as soon as a query runs.
+    """
+
+    every: Span
+    read: Callable[[], DataFrame] | None = None
+    taken: Callable[[int], None] | None = None
+    soon: bool = False
+
+
+def table_refresh(refresh: object) -> TableRefresh | None:
+    """Return how a table is read again, by what a user gives; None if it is not."""
+    if refresh is None or isinstance(refresh, TableRefresh):
+        return refresh
+    return TableRefresh(_span(refresh))
+
+
+def _span(refresh: object) -> Span:
     """Return the time between two readings of a table.
 
     Raises
@@ -128,12 +158,12 @@ class TableVersions:
         A classic one.
     read : callable
         Returns the table as it is now.
-    every : Span
-        The time between two readings.
+    refresh : TableRefresh
     """
 
-    def __init__(self, session: SparkSession, read: Callable[[], pa.Table], every: Span) -> None:
-        self._session, self._read, self._every = session, read, every.nanoseconds / 1e9
+    def __init__(self, session: SparkSession, read: Callable[[], pa.Table], refresh: TableRefresh) -> None:
+        self._session, self._read, self._refresh = session, read, refresh
+        self._every = refresh.every.nanoseconds / 1e9
         self.family = uuid.uuid4().hex
         self._lead = min(LEAD, self._every / 2)
         self._digest = ""
@@ -146,15 +176,14 @@ class TableVersions:
         Thread(target=self._run, name="slidejoin-table", daemon=True).start()
 
     def _run(self) -> None:
-        due = time.monotonic() + self._every
+        due = time.monotonic() + (0 if self._refresh.soon else self._every)
         while self._session.sparkContext._jsc is not None:  # noqa: SLF001 - how pyspark itself sees that it is stopped
             time.sleep(min(LOOK, self._every))
-            if time.monotonic() < due:
-                continue
-            due = time.monotonic() + self._every
             try:
-                if self._session.streams.active:
-                    self.again()
+                if time.monotonic() < due or not self._session.streams.active:
+                    continue
+                due = time.monotonic() + self._every
+                self.again()
             except Exception:
                 if self._session.sparkContext._jsc is not None:  # noqa: SLF001 - as above
                     log.warning("a table could not be read again; its query keeps the rows that it has", exc_info=True)
@@ -174,6 +203,8 @@ class TableVersions:
         context = self._session.sparkContext
         context.addFile(str(path))
         effective = 0 if first else int((time.time() + self._lead) * 1000)
+        if not first and self._refresh.taken is not None:
+            self._refresh.taken(effective)
         mark = _folder() / TableMark(self.family, effective, table.num_rows, path.name).name
         mark.write_bytes(b"\n")
         context.addFile(str(mark))
