@@ -26,12 +26,18 @@ class Result:
 
 
 class Shell:
-    """Calls ``slidejoin`` with arguments, one call at a time."""
+    """Calls ``slidejoin`` with arguments, one call at a time.
+
+    If it `lasts`, so does the session of Spark with its Python workers, which takes seconds to start: for jobs that
+    have all settings of the first one.
+    """
+
+    def __init__(self, *, lasts: bool = False) -> None:
+        self._arguments = ["lasts"] if lasts else []
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        command = [sys.executable, __file__, *self._arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,5 +82,14 @@ def serve() -> None:
         sys.stdout.flush()
 
 
+def keep_session() -> None:
+    """Let what stops a session leave it to the next command."""
+    from pyspark.sql import SparkSession
+
+    SparkSession.stop = lambda _: None  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
+    if "lasts" in sys.argv:
+        keep_session()
     serve()

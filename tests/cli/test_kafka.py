@@ -86,7 +86,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def command(broker: Broker) -> Iterator[Shell]:
     """The command in a process of its own, whose Java has Spark's connector."""
     del broker  # which says what is missing before Spark starts
-    with Shell() as shell:
+    with Shell(lasts=True) as shell:
         yield shell
 
 
