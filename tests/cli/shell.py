@@ -86,7 +86,7 @@ def keep_session() -> None:
     """Let what stops a session leave it to the next command."""
     from pyspark.sql import SparkSession
 
-    SparkSession.stop = lambda _: None  # type: ignore[method-assign]
+    SparkSession.stop = lambda _: None  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":
