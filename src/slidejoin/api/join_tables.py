@@ -228,6 +228,8 @@ class GivenTable:
         None where only reading tells.
     parts : callable
         Returns an iterator over its rows in order, given the names of the columns that are needed.
+    whole : callable
+        Returns all rows, of columns of these names.
     back : callable
         Makes of a `pyarrow.Table` what the table was given as.
     nbytes : callable
@@ -237,13 +239,9 @@ class GivenTable:
     schema: pa.Schema
     rows: int | None
     parts: Callable[[Sequence[str]], Iterator[pa.Table]]
+    whole: Callable[[Sequence[str]], pa.Table]
     back: Callable[[pa.Table], Any] = field(default=lambda table: table)
     nbytes: Callable[[Sequence[str]], int | None] = field(default=lambda _: None)
-
-    def whole(self, names: Sequence[str]) -> pa.Table:
-        """Return all rows, of these columns."""
-        parts = list(self.parts(names))
-        return pa.concat_tables(parts) if parts else self.schema.empty_table().select(list(names))
 
 
 def given_table(given: object, side: Side, *, own: bool) -> GivenTable:
@@ -270,12 +268,15 @@ def given_table(given: object, side: Side, *, own: bool) -> GivenTable:
         back = _to_pandas
     table = to_table(given, side, None, own=own)
 
+    def whole(names: Sequence[str]) -> pa.Table:
+        return table.select(list(names))
+
     def parts(names: Sequence[str]) -> Iterator[pa.Table]:
-        chosen = table.select(list(names))
+        chosen = whole(names)
         for first in range(0, table.num_rows, AT_ONCE):
             yield chosen.slice(first, AT_ONCE)
 
-    return GivenTable(table.schema, table.num_rows, parts, back, lambda names: table.select(list(names)).nbytes)
+    return GivenTable(table.schema, table.num_rows, parts, whole, back, lambda names: whole(names).nbytes)
 
 
 def _files(paths: list[Path], side: Side) -> GivenTable:
@@ -310,7 +311,10 @@ def _dataset(given: ds.Dataset) -> GivenTable:
         if held:
             yield pa.Table.from_batches(held)
 
-    return GivenTable(given.schema, given.count_rows(), parts, nbytes=partial(_stored_bytes, given))
+    def whole(names: Sequence[str]) -> pa.Table:
+        return given.to_table(columns=list(names))
+
+    return GivenTable(given.schema, given.count_rows(), parts, whole, nbytes=partial(_stored_bytes, given))
 
 
 def _stored_bytes(given: ds.Dataset, names: Sequence[str]) -> int | None:
