@@ -28,6 +28,7 @@ from tests.strategies import Case, cases
 from tests.tables import rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 ON = "l.k = r.k AND l.v BETWEEN r.v - 3 AND r.v + 3"
@@ -105,13 +106,18 @@ def test_columns_that_nobody_needs_are_not_read(tmp_path: Path, monkeypatch: pyt
     left, right = (table.append_column("more", pa.array(["x"] * 200)) for table in tables())
     pq.write_table(right, tmp_path / "right.parquet")
     read: list[list[str]] = []
-    of = join_tables.GivenTable.whole
+    given_table = join_tables.given_table
 
-    def whole(self: Any, names: Any) -> pa.Table:
-        read.append(list(names))
-        return of(self, names)
+    def watched(table: object, side: Any, *, own: bool) -> join_tables.GivenTable:
+        made = given_table(table, side, own=own)
 
-    monkeypatch.setattr(join_tables.GivenTable, "whole", whole)
+        def whole(names: Sequence[str]) -> pa.Table:
+            read.append(list(names))
+            return made.whole(names)
+
+        return replace(made, whole=whole)
+
+    monkeypatch.setattr(join_tables, "given_table", watched)
     out = sj.join(left, tmp_path / "right.parquet", on=ON, select=["r.id"])
     assert read == [["k", "v", "id"]]
     assert out.column_names == ["id_right"]  # named as among all columns

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import buffer_of, chunks_of, from_buffer
-from slidejoin.rows.kernels.records import SHORT, TEXT, put_texts, take_texts
+from slidejoin.rows.kernels.records import SHORT, TEXT, TextArray, put_texts, take_texts
 from slidejoin.rows.widths import TEXTS
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from slidejoin.tuning import Tuning
 
-__all__ = ["Heap", "is_text", "long_bytes", "offsets_of", "text_arrays", "text_lengths"]
+__all__ = ["Heap", "is_text", "long_bytes", "offsets_of", "text_array", "text_arrays", "text_lengths"]
 
 LARGEST_OFFSET = (1 << 31) - 1
 """Bytes that an Arrow array with offsets of 32 bits can hold; more become several arrays."""
@@ -55,16 +55,15 @@ class Heap:
         return self.used - before
 
     def _put(self, array: pa.Array[Any], target: int, stride: int) -> None:
-        offsets, data = offsets_of(array), array.buffers()[2]
-        address, size = (0, 0) if data is None else (data.address, data.size)
-        start = 0
+        texts, start = text_array(array), 0
         while True:
             before = int(self._room[0])
-            start = put_texts(offsets, address, size, start, target, stride, self._room)
+            start = put_texts(texts, start, target, stride, self._room)
             self.used += int(self._room[0]) - before
             if start == len(array):
                 return
-            self._grow(int(offsets[-1] - offsets[start]))
+            offsets = offsets_of(array)
+            self._grow(int(offsets[-1]) - int(offsets[start]))
 
     def _grow(self, least: int) -> None:
         block = next((block for block in self._spare if block.size >= least), None)
@@ -91,10 +90,19 @@ def long_bytes(column: pa.ChunkedArray[Any]) -> int:
     return sum(int(some[some > SHORT].sum()) for some in lengths)
 
 
-def offsets_of(array: pa.Array[Any]) -> NDArray[np.int64]:
-    """Return where the texts of an array of at least one begin, and where the last ends."""
+def text_array(array: pa.Array[Any]) -> TextArray:
+    """Return where the texts of an array are; the caller keeps the array as long as that is used."""
+    _, offsets, data = array.buffers()
+    width = TEXTS[array.type.id]
+    begin = 0 if offsets is None else offsets.address + width * array.offset
+    address, size = (0, 0) if data is None else (data.address, data.size)
+    return TextArray(begin, width, len(array), address, size)
+
+
+def offsets_of(array: pa.Array[Any]) -> NDArray[np.signedinteger[Any]]:
+    """Return where the texts of an array of at least one begin, and where the last ends, as wide as it has them."""
     offsets = from_buffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
-    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    return offsets[array.offset : array.offset + len(array) + 1]
 
 
 def text_arrays(

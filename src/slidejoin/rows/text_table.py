@@ -28,13 +28,12 @@ from slidejoin.rows.kernels.text_table import (
     STATE,
     TEXTS,
     USED,
-    TextArray,
     TextSlots,
     add_texts,
     find_texts,
     rebuild,
 )
-from slidejoin.rows.text import is_text, offsets_of, text_arrays
+from slidejoin.rows.text import is_text, offsets_of, text_array, text_arrays
 from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
@@ -114,8 +113,7 @@ class TextTable:
         while done < one.absent:
             done = add_texts(one.texts, self._table, epoch, one.codes, one.missing, done, one.absent)
             if done < one.absent:
-                row, offsets = one.missing[done], one.texts.offsets
-                self.make_room(int(offsets[row + 1] - offsets[row]))
+                self.make_room(one.nbytes(int(one.missing[done])))
 
     def make_room(self, least: int = 0) -> None:
         """Forget what is no longer needed, and make room for a text of so many bytes and for as many texts again."""
@@ -189,10 +187,13 @@ class LookUp:
             array = plain(array)  # views and runs
             array = array if is_text(array.type) else array.cast(pa.large_binary())  # binary of fixed size
         self._array = array
-        data, rows = array.buffers()[2], len(array)
-        address, size = (0, 0) if data is None else (data.address, data.size)
-        self.texts = TextArray(offsets_of(array) if rows else np.zeros(1, np.int64), address, size)
+        self.texts, rows = text_array(array), len(array)
         self.codes, self.missing, self.absent = np.empty(rows, np.int64), np.empty(rows, np.int64), 0
+
+    def nbytes(self, row: int) -> int:
+        """Return how many bytes a text has."""
+        offsets = offsets_of(self._array)
+        return int(offsets[row + 1]) - int(offsets[row])
 
     def array(self) -> pa.Array[Any]:
         """Return the codes of all rows, NULL where the text is."""

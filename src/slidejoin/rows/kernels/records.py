@@ -11,19 +11,22 @@ A text (or binary) is two words of 64 bits in its record::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, inlined, kernel
-from slidejoin.jit.vectors.memory import load_8, load_64, prefetch_at
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, group, inlined, kernel
+from slidejoin.jit.vectors.memory import load_8, load_32, load_64, prefetch_at
 from slidejoin.rows.kernels.copying import copy_8, copy_16, copy_32, copy_64, copy_128, copy_bytes, store_64
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LONG", "SHORT", "TEXT", "gather_rows", "put_texts", "short_words", "take_texts"]
+__all__ = [
+    "LONG", "SHORT", "TEXT", "TEXT_ARRAY", "TextArray", "gather_rows", "offset_of", "put_texts", "short_words",
+    "take_texts",
+]  # fmt: skip
 
 TEXT = 16
 """Bytes of a text in its record; as a width it marks a text for `gather_rows`."""
@@ -41,6 +44,35 @@ LINE = 6
 
 AHEAD = 8
 """Prefetch distance, in long texts, of their bytes."""
+
+
+class TextArray(NamedTuple):
+    """An array of texts where Arrow has it: text i is the bytes from its i-th offset to the next one.
+
+    Attributes
+    ----------
+    offsets, width : int
+        The address of the first text's offset, and the bytes of an offset: 4 or 8.
+    rows : int
+    data, size : int
+        The address of the bytes, and how many they are.
+    """
+
+    offsets: int
+    width: int
+    rows: int
+    data: int
+    size: int
+
+
+TEXT_ARRAY: Any = group(TextArray, *[types.int64] * 5)
+
+
+@inlined
+def offset_of(texts: Any, row: Any) -> Any:  # noqa: ANN401 - Numba's types are untyped
+    """Return where a text begins among the bytes; of `rows`, where the last one ends."""
+    at = texts.offsets + texts.width * row
+    return np.int64(load_32(at)) if texts.width == 4 else np.int64(load_64(at))  # noqa: PLR2004 - bytes
 
 
 @inlined
@@ -137,19 +169,17 @@ def short_words(data: int, begin: int, length: int, size: int) -> tuple[np.uint6
     return U64(length) | low << U64(8), low >> U64(56) | high << U64(8)
 
 
-@kernel(I64, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_I64, returns=types.int64)
-def put_texts(
-    offsets: NDArray[np.int64], data: int, size: int, start: int, target: int, stride: int, room: NDArray[np.int64]
-) -> int:
+@kernel(TEXT_ARRAY, types.int64, types.int64, types.int64, OUT_I64, returns=types.int64)
+def put_texts(texts: TextArray, start: int, target: int, stride: int, room: NDArray[np.int64]) -> int:
     """Write the texts from row `start` on into records; return the row at which the room for long ones was too small.
 
-    offsets (n + 1,) int64 into the `size` bytes at the address `data`, as Arrow has them; target is the address of the
-    first row's text, in records of `stride` bytes. room (2,) int64: the address of the next free byte for long texts,
-    which is advanced, and of the end. O(n + bytes).
+    `target` is the address of the first row's text, in records of `stride` bytes. room (2,) int64: the address of the
+    next free byte for long texts, which is advanced, and of the end. O(n + bytes).
     """
-    for n in range(start, offsets.size - 1):
-        begin = offsets[U64(n)]
-        length = offsets[U64(n + 1)] - begin
+    rows, data, size = texts.rows, texts.data, texts.size
+    for n in range(start, rows):
+        begin = offset_of(texts, n)
+        length = offset_of(texts, n + 1) - begin
         low, high = U64(0), U64(0)
         if length > SHORT:
             if room[0] + length > room[1]:
@@ -162,7 +192,7 @@ def put_texts(
         text = target + n * stride
         store_64(text, low)
         store_64(text + 8, high)
-    return offsets.size - 1
+    return rows
 
 
 def _take_texts(texts: NDArray[np.uint64], data: int, offsets: NDArray[np.int64]) -> None:

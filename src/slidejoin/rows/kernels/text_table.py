@@ -27,7 +27,7 @@ from numba.extending import intrinsic
 from slidejoin.jit.compiling import I64, OUT_FLAGS, OUT_I64, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import load_64, place_of, prefetch_at
 from slidejoin.rows.kernels.copying import copy_bytes, store_64
-from slidejoin.rows.kernels.records import LONG, SHORT, short_words
+from slidejoin.rows.kernels.records import LONG, SHORT, TEXT_ARRAY, TextArray, offset_of, short_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,6 @@ __all__ = [
     "STATE",
     "TEXTS",
     "USED",
-    "TextArray",
     "TextSlots",
     "add_texts",
     "find_texts",
@@ -77,21 +76,6 @@ OUT_SLOTS, OUT_BYTES = types.Array(types.uint64, 2, "C"), types.Array(types.uint
 WORDS: Any = types.Array(types.uint64, 1, "C", readonly=True)
 
 
-class TextArray(NamedTuple):
-    """An array of n texts, as Arrow has it.
-
-    Attributes
-    ----------
-    offsets : (n + 1,) int64
-    data, size : int
-        The address of the bytes, and how many they are.
-    """
-
-    offsets: NDArray[np.int64]
-    data: int
-    size: int
-
-
 class TextSlots(NamedTuple):
     """The memory of a table.
 
@@ -112,7 +96,6 @@ class TextSlots(NamedTuple):
     secrets: NDArray[np.uint64]
 
 
-TEXT_ARRAY = group(TextArray, I64, types.int64, types.int64)
 TEXT_SLOTS = group(TextSlots, OUT_SLOTS, OUT_BYTES, I64, OUT_I64, WORDS)
 
 
@@ -224,21 +207,21 @@ def find_texts(
 
     The texts that are in the table get this epoch; two threads may search at once. O(n + bytes).
     """
-    (offsets, data, size), slots, heap, secrets = texts, table.slots, table.heap, table.secrets
+    data, size, slots, heap, secrets = texts.data, texts.size, table.slots, table.heap, table.secrets
     bits, one, two, three = secrets[0], secrets[1], secrets[2], secrets[3]
-    rows, absent, bytes_at = offsets.size - 1, 0, place_of(heap)
+    rows, absent, bytes_at = texts.rows, 0, place_of(heap)
     words, mask, slots_at = np.empty((BLOCK, 3), np.uint64), U64(slots.shape[0] - 1), place_of(slots)
     for start in range(0, rows, BLOCK):
         count = min(BLOCK, rows - start)
         for i in range(count):
-            begin = offsets[U64(start + i)]
-            low, high = _words(data, begin, offsets[U64(start + i + 1)] - begin, size)
+            begin = offset_of(texts, start + i)
+            low, high = _words(data, begin, offset_of(texts, start + i + 1) - begin, size)
             hashed = _hash(low, high, data + begin, one, two, three) & bits
             words[U64(i), 0], words[U64(i), 1], words[U64(i), 2] = low, high, hashed
             prefetch_at(slots_at + np.int64(hashed & mask) * (8 * SLOT))
         for i in range(count):
             low, high, hashed = words[U64(i), 0], words[U64(i), 1], words[U64(i), 2]
-            code, slot = _sought(low, high, hashed, data + offsets[U64(start + i)], slots_at, mask, bytes_at)
+            code, slot = _sought(low, high, hashed, data + offset_of(texts, start + i), slots_at, mask, bytes_at)
             codes[U64(start + i)] = code
             if code >= 0:
                 store_64(slot + 8 * EPOCH, U64(epoch))
@@ -262,13 +245,13 @@ def add_texts(
 
     The other arguments are those of `find_texts`. O(n + bytes).
     """
-    (offsets, data, size), (slots, heap, free, state, secrets) = texts, table
+    data, size, (slots, heap, free, state, secrets) = texts.data, texts.size, table
     slots_at, bytes_at, mask = place_of(slots), place_of(heap), U64(slots.shape[0] - 1)
     bits, one, two, three = secrets[0], secrets[1], secrets[2], secrets[3]
     for number in range(first, last):
         row = missing[U64(number)]
-        begin = offsets[U64(row)]
-        length = offsets[U64(row + 1)] - begin
+        begin = offset_of(texts, row)
+        length = offset_of(texts, row + 1) - begin
         low, high = _words(data, begin, length, size)
         hashed = _hash(low, high, data + begin, one, two, three) & bits
         code, slot = _sought(low, high, hashed, data + begin, slots_at, mask, bytes_at)
