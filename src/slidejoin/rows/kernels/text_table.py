@@ -38,22 +38,9 @@ Place: TypeAlias = Any
 """An address, a length or a code: an integer, plain or of 64 bits."""
 
 __all__ = [
-    "CODE",
-    "EPOCH",
-    "FREED",
-    "HEAP_USED",
-    "LOW_32",
-    "MISSING",
-    "SECRETS",
-    "SLOT",
-    "STATE",
-    "TEXTS",
-    "USED",
-    "TextSlots",
-    "add_texts",
-    "find_texts",
-    "rebuild",
-]
+    "CODE", "EPOCH", "FREED", "HEAP_USED", "LOW_32", "MISSING", "SECRETS", "SLOT", "STATE", "TEXTS", "USED",
+    "TextSlots", "add_texts", "find_texts", "rebuild",
+]  # fmt: skip
 
 CODE, EPOCH, SLOT = 2, 3, 4
 """Places in a slot, and its words."""
