@@ -414,4 +414,5 @@ def _dimension_ranges(
         return none, none, np.empty(0, np.int64)
     lo, hi = ([getattr(term_ranges[number], end) for number in dims] for end in ("lo", "hi"))
     places = [place for place, ranges in enumerate(lo) for _ in range(ranges.shape[0])]
-    return np.concatenate(lo), np.concatenate(hi), np.array(places, np.int64)
+    lows, highs = (ends[0] if len(ends) == 1 else np.concatenate(ends) for ends in (lo, hi))
+    return lows, highs, np.array(places, np.int64)
