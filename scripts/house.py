@@ -49,10 +49,10 @@ class Figure:
 
 
 MOST = {
-    "lines of the core": Figure(89_500, 66_000),
+    "lines of the core": Figure(89_880, 66_000),
     "modules": Figure(529, 470),
     "rooms": Figure(15, 15),
-    "arrows between rooms": Figure(111, 60),
+    "arrows between rooms": Figure(112, 60),
     "modules with a single importer": Figure(69, 60),
     "modules under 60 lines": Figure(6, 0),
     "modules over 600 lines": Figure(0, 0),

@@ -1,122 +1,48 @@
-"""A broker of Kafka for tests: KRaft mode, one process on loopback, from artefacts that Maven fetches once.
+"""Brokers for tests: that of `slidejoin.bench`, in a cache of this checkout, with what tests read of it.
 
-A broker keeps its records in a folder of its own and may be killed and started again on it. The first test that needs
-one fetches what it runs on into ``.cache/kafka``; on a machine without Maven such tests are skipped by name, but not
-where the environment variable ``CI`` is set.
+On a machine without Maven such tests are skipped by name, but not where the environment variable ``CI`` is set.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import signal
-import socket
-import subprocess
 import time
-from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from slidejoin.bench import broker
+from slidejoin.bench.broker import PATIENCE, NoMavenError, free_ports
 
+if TYPE_CHECKING:
     from confluent_kafka import Message
+
+__all__ = ["Broker", "connector", "free_ports", "jars"]
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "kafka"
 
-REPOSITORY = CACHE / "repository"
-
-BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j2-impl:2.25.2")
 CONNECTOR = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", "org.apache.spark:spark-avro_2.13:4.2.0")
 """Spark's own, of the newest Spark that has one."""
 
 PROVIDED = ("org.apache.spark:spark-tags_2.13", "org.scala-lang:scala-library", "org.apache.hadoop:*", "org.slf4j:*")
 """What Spark has already."""
 
-PATIENCE = 60.0
-"""Seconds in which a broker has to answer on a busy machine."""
 
-CLUSTER = "c2xpZGVqb2luLXRlc3RzMQ"
-FAST = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-
-SETTINGS = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-log.dirs={folder}
-auto.create.topics.enable=false
-num.network.threads=2
-num.io.threads=2
-num.recovery.threads.per.data.dir=1
-offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-broker.session.timeout.ms=1500
-broker.heartbeat.interval.ms=200
-controller.quorum.fetch.timeout.ms=500
-controller.quorum.election.timeout.ms=200
-group.initial.rebalance.delay.ms=0
-log.cleaner.dedupe.buffer.size=4194304
-"""
-
-POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>slidejoin</groupId>
-  <artifactId>{name}</artifactId>
-  <version>1</version>
-  <dependencies>{dependencies}
-  </dependencies>
-</project>
-"""
-DEPENDENCY = """
-    <dependency>
-      <groupId>{0}</groupId>
-      <artifactId>{1}</artifactId>
-      <version>{2}</version>
-      <exclusions>{exclusions}</exclusions>
-    </dependency>"""
-EXCLUSION = "<exclusion><groupId>{0}</groupId><artifactId>{1}</artifactId></exclusion>"
+def not_there(error: NoMavenError) -> None:
+    """Skip a test that needs what Maven would fetch; fail where everything has to be there."""
+    if os.environ.get("CI"):
+        pytest.fail(str(error))
+    pytest.skip(str(error))
 
 
 def jars(name: str, artefacts: tuple[str, ...], without: tuple[str, ...] = ()) -> Path:
     """Return a folder with the jars of artefacts and of what they need, which Maven fetches the first time."""
-    key = "+".join(one.split(":", 1)[1].replace(":", "-") for one in artefacts)
-    folder = CACHE / name / key
-    if (folder / "whole").is_file():
-        return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        message = f"{name}: Maven (mvn) is not installed, which fetches {', '.join(artefacts)}"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "whole").is_file():
-            exclusions = "".join(EXCLUSION.format(*one.split(":")) for one in without)
-            listed = "".join(DEPENDENCY.format(*one.split(":"), exclusions=exclusions) for one in artefacts)
-            (folder / "pom.xml").write_text(POM.format(name=name, dependencies=listed))
-            subprocess.run(
-                # In a repository of its own: one with half of an artefact makes Spark's resolver fail.
-                [maven, "-q", "-B", f"-Dmaven.repo.local={REPOSITORY}", "-f", folder / "pom.xml",
-                 "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"],
-                check=True,
-            )  # fmt: skip
-            (folder / "whole").touch()
-    return folder
+    try:
+        return broker.jars(name, artefacts, CACHE, without)
+    except NoMavenError as error:
+        not_there(error)
+        raise
 
 
 def connector() -> Path:
@@ -124,107 +50,14 @@ def connector() -> Path:
     return jars("connector", CONNECTOR, PROVIDED)
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
-
-
-class Broker:
+class Broker(broker.Broker):
     """A broker on a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._classes = f"{jars('broker', BROKER)}/*"
-        self._folder = folder
-        self._port, controller = free_ports(2)
-        self.address = f"127.0.0.1:{self._port}"
-        self._settings = folder / "server.properties"
-        shutil.copytree(self._formatted(), folder / "data")
-        self._settings.write_text(SETTINGS.format(port=self._port, controller=controller, folder=folder / "data"))
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def _formatted(self) -> Path:
-        """Return an empty folder of records, formatted once for all brokers."""
-        made = CACHE / "broker" / f"formatted-{BROKER[0].rpartition(':')[2]}"
-        if not made.exists():
-            new = self._folder / "formatted"
-            settings = self._folder / "format.properties"
-            settings.write_text(SETTINGS.format(port=9092, controller=9093, folder=new))
-            self._run("kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", settings)
-            try:
-                new.rename(made)
-            except OSError:  # another process was first, or another disk
-                if not made.exists():
-                    shutil.copytree(new, made)
-        return made
-
-    def _java(self, *arguments: object) -> list[str]:
-        home = os.environ.get("JAVA_HOME")
-        java = f"{home}/bin/java" if home else "java"
-        return [java, *FAST, "-cp", self._classes, *map(str, arguments)]
-
-    def _run(self, *arguments: object) -> None:
-        subprocess.run(self._java(*arguments), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._java("kafka.Kafka", self._settings), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        deadline = time.monotonic() + PATIENCE
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise AssertionError((self._folder / "log").read_text(errors="replace")[-4000:])
-            time.sleep(0.05)
-
-    def _answers(self) -> bool:
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient
-
         try:
-            with socket.create_connection(("127.0.0.1", self._port), 0.2):
-                pass
-            return bool(AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=2).brokers)
-        except (OSError, KafkaException):
-            return False
-
-    def kill(self) -> None:
-        """End it at once, as ``kill -9`` does."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(30)
-            self._process = None
-
-    def create(self, *topics: str, partitions: int = 1) -> None:
-        """Make topics."""
-        from confluent_kafka.admin import AdminClient
-        from confluent_kafka.cimpl import NewTopic
-
-        client = AdminClient({"bootstrap.servers": self.address})  # which ends with its last name
-        for future in client.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
-            future.result(PATIENCE)
-
-    def send(self, topic: str, values: Iterable[bytes | None], keys: Iterable[bytes | None] | None = None) -> None:
-        """Write records to a topic, in order, to partitions in turns."""
-        from confluent_kafka import Producer
-
-        producer = Producer(
-            {"bootstrap.servers": self.address, "linger.ms": 5, "queue.buffering.max.messages": 2_000_000}
-        )
-        partitions = len(producer.list_topics(topic, PATIENCE).topics[topic].partitions)
-        for number, (value, key) in enumerate(zip(values, repeat(None) if keys is None else keys, strict=False)):
-            producer.produce(topic, value, key, number % partitions)
-            if number % 10_000 == 0:
-                producer.poll(0)
-        assert producer.flush(PATIENCE) == 0
+            super().__init__(folder, CACHE)
+        except NoMavenError as error:
+            not_there(error)
 
     def records(self, topic: str) -> list[Message]:
         """Return all records of a topic that are committed, partition by partition."""
@@ -253,10 +86,3 @@ class Broker:
             return sorted(found, key=lambda one: (one.partition(), one.offset()))
         finally:
             consumer.close()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()

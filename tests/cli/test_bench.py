@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from slidejoin.bench import CASES, case, machine, pipeline, spark, tasks
 from slidejoin.bench.machine import MemorySpeed
 from slidejoin.cli import main
+from tests.brokers import Broker
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def call(*arguments: str) -> int:
@@ -46,10 +52,23 @@ def test_text_is_for_people(capsys):
 
 def test_a_pipeline_is_measured_from_the_command_to_its_end(capsys):
     assert call("pipeline", "--rows", "2^11", "--threads", "1", "--json") == 0
-    (speed,) = json.loads(capsys.readouterr().out)["speeds"]
+    speed, polars = json.loads(capsys.readouterr().out)["speeds"]
+    assert (polars["engine"], polars["pairs"]) == ("polars", speed["pairs"])
     assert (speed["engine"], speed["rows"]) == ("embedded", 4096)
     assert speed["pairs"] > 0
     assert 0 < speed["rows"] / speed["rows_per_second"] < speed["seconds"]
+
+
+@pytest.mark.spark  # a broker needs Java
+def test_a_pipeline_over_topics(tmp_path: Path, capsys):
+    with Broker(tmp_path) as broker:
+        assert call("pipeline", "--kafka", "--brokers", broker.address, "--rows", "2^10") == 0
+        shown = capsys.readouterr().out
+        client = AdminClient({"bootstrap.servers": broker.address})
+        assert [name for name in client.list_topics(timeout=30).topics if name.startswith("slidejoin")] == []
+    assert "1,024 rows a side of four columns in JSON, two topics of Kafka, an equality and a band, to Parquet" in shown
+    line = r"^embedded +[\d.,]+ (?:M )?rows/s, [\d,]+ pairs, [\d.]+ s from the command to its end$"
+    assert re.search(line, shown, re.MULTILINE)
 
 
 def test_numbers_may_be_powers(given: dict[str, Any]):

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from slidejoin.cli.reporting import BatchProgress, JsonReporter, PlainReporter, Reporter, RunTotals
+from slidejoin.cli.reporting import BatchProgress, JsonReporter, PlainReporter, Reporter, RunTotals, TerminalReporter
 from slidejoin.cli.run_file import reporter
-from slidejoin.cli.terminal import TerminalReporter
 
 if TYPE_CHECKING:
     import pytest

@@ -7,7 +7,7 @@ __all__ = ["CASES"]
 CASES = {
     "tasks": "five real tasks in rows a second, next to Polars, DuckDB and, with --spark, Spark's own join",
     "spark": "the join on Spark Structured Streaming, next to Spark's own join and a query that only reads",
-    "pipeline": "a job file over files of Parquet, in one process and, with --spark, on Spark",
+    "pipeline": "a job file over files of Parquet or topics of Kafka, in one process and, with --spark, on Spark",
     "machine": "random cache lines and bytes a second that memory gives",
 }
 """Each case in a line."""

@@ -1,6 +1,7 @@
-"""The case ``pipeline``: one job file over Parquet files, in one process and, with ``--spark``, on Spark.
+"""The case ``pipeline``: one job file over files of Parquet or topics of Kafka, in one process and on Spark.
 
-Both run as commands of their own, so that the time from the command to its end is measured too.
+Both run as commands of their own, so that the time from the command to its end is measured too. Polars joins the same
+files at rest, if they are not too many rows for it.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +24,8 @@ from pyarrow import parquet
 from slidejoin.bench.case import at_least, say
 from slidejoin.bench.report import Report, millions
 from slidejoin.errors import SlideJoinError
+from slidejoin.pipeline.json_rows import json_objects
+from slidejoin.pipeline.topics import kafka_module
 from slidejoin.runtime.processes import python_command
 
 if TYPE_CHECKING:
@@ -32,15 +38,27 @@ KEYS = 1_000
 START = 1_767_225_600_000_000
 """The first event time: 2026-01-01, in microseconds."""
 
-JOB = """\
+FILES_OF_PARQUET = """\
 sources.a = { format = "parquet", path = "a", max_files_per_trigger = 1 }
 sources.b = { format = "parquet", path = "b", max_files_per_trigger = 1 }
+"""
+
+JOIN = """\
 join.left = "a"
 join.right = "b"
 join.on = "l.k = r.k AND l.price BETWEEN r.price - 0.1 AND r.price + 0.1"
 join.window = { length = "1 minute", on = "ts" }
 sink = { format = "parquet", path = "out", checkpoint = "checkpoint" }
 """
+
+KAFKA = """\
+sources.a = {{ format = "kafka", brokers = "{brokers}", topics = "{topic}-a", schema = "{schema}" }}
+sources.b = {{ format = "kafka", brokers = "{brokers}", topics = "{topic}-b", schema = "{schema}" }}
+"""
+SCHEMA = "id BIGINT, k BIGINT, price DOUBLE, ts TIMESTAMP"
+
+MOST_CANDIDATES = 2_000_000_000
+"""Pairs of equal keys that Polars makes before it filters them."""
 
 PROGRAM = "from slidejoin.cli import main\nmain(arguments)"
 
@@ -71,17 +89,34 @@ class PipelineReport(Report):
     threads: int | None
     seed: int
     speeds: tuple[PipelineSpeed, ...]
+    kafka: bool = False
+    no_polars: str | None = None
 
     def lines(self) -> list[str]:
         """Return the measurements as lines of text."""
-        what = (
-            f"{self.rows:,} rows a side of five columns, {FILES} files of Parquet, an equality and a band, to Parquet"
-        )
-        return [f"case {self.case}: {what}, seed {self.seed}", "", *(one.text() for one in self.speeds)]
+        given = "four columns in JSON, two topics of Kafka" if self.kafka else f"five columns, {FILES} files of Parquet"
+        what = f"{self.rows:,} rows a side of {given}, an equality and a band, to Parquet"
+        lines = [f"case {self.case}: {what}, seed {self.seed}", "", *(one.text() for one in self.speeds)]
+        return lines if self.no_polars is None else [*lines, f"{'polars':<10}{self.no_polars}"]
 
 
-def run(*, rows: int = 4_000_000, spark: bool = False, threads: int | None = None, seed: int = 1) -> PipelineReport:
-    """Write the files, and run the job on each engine.
+def run(
+    *,
+    rows: int = 4_000_000,
+    spark: bool = False,
+    threads: int | None = None,
+    seed: int = 1,
+    kafka: bool = False,
+    brokers: str | None = None,
+) -> PipelineReport:
+    """Write the rows, and run the job on each engine.
+
+    Parameters
+    ----------
+    kafka : bool
+        Read topics of Kafka instead of files.
+    brokers : str, optional
+        ``host:port`` of Kafka; by default a broker is started, of artefacts that Maven fetches once.
 
     Raises
     ------
@@ -89,50 +124,115 @@ def run(*, rows: int = 4_000_000, spark: bool = False, threads: int | None = Non
         If an engine fails, or the engines differ in the number of pairs.
     """
     at_least("rows", rows, FILES)
-    speeds: list[PipelineSpeed] = []
-    with tempfile.TemporaryDirectory(prefix="slidejoin-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="slidejoin-bench-") as name, ExitStack() as open_things:
         folder = Path(name)
-        say("files of Parquet")
-        _write(folder, rows, seed)
+        say("rows")
+        sources = FILES_OF_PARQUET
+        if kafka:
+            sources = _topics(rows, seed, open_things, folder, brokers)
+        else:
+            _write(folder, rows, seed)
+        speeds: list[PipelineSpeed] = []
         # The first run compiles what is missing.
         for engine in ("embedded", "embedded", *(["spark"] if spark else [])):
             say(f"a job on {engine}")
-            speeds.append(_measured(folder, engine, len(speeds), threads))
+            speeds.append(_measured(folder, engine, len(speeds), threads, sources, kafka=kafka))
+        left_out = None if kafka else _why_no_polars(rows)
+        if not kafka and left_out is None:
+            speeds.append(_polars(folder, rows))
     speeds = speeds[1:]
     if len({one.pairs for one in speeds}) > 1:
         msg = f"the engines differ in the number of pairs: {', '.join(f'{one.engine} {one.pairs:,}' for one in speeds)}"
         raise SlideJoinError(msg)
-    return PipelineReport(case="pipeline", rows=rows, threads=threads, seed=seed, speeds=tuple(speeds))
+    return PipelineReport(
+        case="pipeline", rows=rows, threads=threads, seed=seed, speeds=tuple(speeds), kafka=kafka, no_polars=left_out
+    )
+
+
+def _columns(random: np.random.Generator, first: int, last: int) -> dict[str, Any]:
+    """Return rows of a side; one comes every millisecond."""
+    ids, size = np.arange(first, last), last - first
+    return {
+        "id": ids,
+        "k": random.integers(0, KEYS, size),
+        "price": random.random(size) * 100,
+        "quantity": random.integers(1, 100, size),
+        "ts": pa.array(START + ids * 1_000, pa.timestamp("us", "UTC")),
+    }
+
+
+def _topics(rows: int, seed: int, open_things: ExitStack, folder: Path, brokers: str | None) -> str:
+    """Write both sides to topics of their own, and return the sources of a job."""
+    from slidejoin.bench.broker import Broker, create_topics, delete_topics, send_records  # noqa: PLC0415 - an extra
+
+    kafka_module("bench")
+    if brokers is None:
+        (folder / "broker").mkdir()
+        brokers = open_things.enter_context(Broker(folder / "broker")).address
+    topic = f"slidejoin-bench-{uuid4().hex[:8]}"
+    topics = (f"{topic}-a", f"{topic}-b")
+    create_topics(brokers, *topics)
+    open_things.callback(delete_topics, brokers, *topics)
+    random = np.random.default_rng(seed)
+    for one in topics:
+        columns = _columns(random, 0, rows)
+        del columns["quantity"]
+        send_records(brokers, one, map(str.encode, json_objects(pa.table(columns))))
+    return KAFKA.format(brokers=brokers, topic=topic, schema=SCHEMA)
+
+
+def _why_no_polars(rows: int) -> str | None:
+    """Return why Polars does not join the files; None if it does."""
+    if find_spec("polars") is None:
+        return "not installed"
+    candidates = rows * rows // KEYS
+    if candidates > MOST_CANDIDATES:
+        return f"left out: it makes {candidates:,} pairs of equal keys before it compares prices and times"
+    return None
+
+
+def _polars(folder: Path, rows: int) -> PipelineSpeed:
+    """Join the files at rest."""
+    import polars as pl  # noqa: PLC0415 - an extra
+
+    say("Polars")
+    start = perf_counter()
+    left, right = (pl.scan_parquet(folder / side / "*.parquet") for side in ("a", "b"))
+    joined = left.join(right, on="k", suffix="_right").filter(
+        (pl.col("price") >= pl.col("price_right") - 0.1)
+        & (pl.col("price") <= pl.col("price_right") + 0.1)
+        & ((pl.col("ts") - pl.col("ts_right")).abs() <= pl.duration(minutes=1))
+    )
+    joined.sink_parquet(folder / "polars.parquet")
+    seconds = perf_counter() - start
+    pairs = parquet.ParquetFile(folder / "polars.parquet").metadata.num_rows
+    return PipelineSpeed("polars", 2 * rows, pairs, 2 * rows / seconds, seconds)
 
 
 def _write(folder: Path, rows: int, seed: int) -> None:
-    """Write both sides; a row of each comes every millisecond."""
+    """Write both sides as files."""
     random = np.random.default_rng(seed)
     size = rows // FILES
     for side in ("a", "b"):
         (folder / side).mkdir()
         for number in range(FILES):
-            ids = np.arange(number * size, (number + 1) * size)
-            columns: dict[str, Any] = {
-                "id": ids,
-                "k": random.integers(0, KEYS, size),
-                "price": random.random(size) * 100,
-                "quantity": random.integers(1, 100, size),
-                "ts": pa.array(START + ids * 1_000, pa.timestamp("us", "UTC")),
-            }
-            parquet.write_table(pa.table(columns), folder / side / f"{number}.parquet")
+            table = pa.table(_columns(random, number * size, (number + 1) * size))
+            parquet.write_table(table, folder / side / f"{number}.parquet")
 
 
-def _measured(folder: Path, engine: str, number: int, threads: int | None) -> PipelineSpeed:
+def _measured(
+    folder: Path, engine: str, number: int, threads: int | None, sources: str, *, kafka: bool
+) -> PipelineSpeed:
     its = folder / str(number)
     its.mkdir()
-    for side in ("a", "b"):
+    for side in ("a", "b") if not kafka else ():
         (its / side).symlink_to(folder / side)
     cores = "*" if threads is None else str(threads)
-    settings = f'spark = {{ master = "local[{cores}]" }}' if engine == "spark" else ""
+    packages = ', packages = "auto"' if kafka else ""
+    settings = f'spark = {{ master = "local[{cores}]"{packages} }}' if engine == "spark" else ""
     if engine == "embedded" and threads is not None:
         settings = f"embedded = {{ threads = {threads} }}"
-    (its / "job.toml").write_text(f"{JOB}{settings}\n", encoding="utf-8")
+    (its / "job.toml").write_text(f"{sources}{JOIN}{settings}\n", encoding="utf-8")
     start = perf_counter()
     done = _command(["run", str(its / "job.toml"), "--json", "--engine", engine])
     seconds = perf_counter() - start

@@ -305,14 +305,20 @@ def pipeline(
         int | None, typer.Option(min=1, help="Of each engine; as without the option by default.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the rows.")] = 1,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Read two topics of Kafka, in JSON, not files.")] = False,
+    brokers: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Of Kafka; otherwise a broker is started by Java and Maven.")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure a job file over files of Parquet, see docs/benchmarks.md."""
+    """Measure a job file over files of Parquet or topics of Kafka, see docs/benchmarks.md."""
     with errors_reported(debug=debug):
         from slidejoin.bench.pipeline import run  # noqa: PLC0415 - loads NumPy and PyArrow
 
-        _measure(run, json=json, rows=rows, spark=spark, threads=threads, seed=seed)
+        if brokers is not None and not kafka:
+            raise ConfigError("--brokers is of Kafka: give --kafka as well")
+        _measure(run, json=json, rows=rows, spark=spark, threads=threads, seed=seed, kafka=kafka, brokers=brokers)
 
 
 @bench.command(short_help=CASES["machine"])

@@ -19,17 +19,19 @@ from slidejoin.errors import ConfigError, SlideJoinError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console
+    from rich.progress import TaskID
+
 __all__ = [
     "BatchProgress",
-    "CompilingProgress",
     "JsonReporter",
     "PlainReporter",
     "Reporter",
     "RunTotals",
-    "beginning",
+    "TerminalReporter",
     "document",
     "errors_reported",
-    "sentence",
+    "terminal_reporter",
 ]
 
 FAILED = 1
@@ -146,7 +148,7 @@ class Reporter(Protocol):
         """Clean up; the message itself is printed on standard error elsewhere."""
 
 
-class CompilingProgress:
+class _Compiling:
     """How far compiling is, and how long the rest takes at the speed so far."""
 
     def __init__(self) -> None:
@@ -182,7 +184,7 @@ def _lost(counted: BatchProgress | RunTotals) -> str:
     return "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
 
 
-def sentence(name: str, totals: RunTotals) -> str:
+def _sentence(name: str, totals: RunTotals) -> str:
     """Return what a job has done, in a sentence."""
     end = "stopped" if totals.stopped else "done"
     return (
@@ -192,7 +194,7 @@ def sentence(name: str, totals: RunTotals) -> str:
     )
 
 
-def beginning(engine: str, why: str) -> str:
+def _beginning(engine: str, why: str) -> str:
     """Return which engine begins, and why."""
     return ("starting Spark" if engine == "spark" else "in this process") + (f": {why}" if why else "")
 
@@ -203,7 +205,7 @@ class JsonReporter:
     idle_seconds = MINUTE
 
     def __init__(self) -> None:
-        self._compiling = CompilingProgress()
+        self._compiling = _Compiling()
 
     def starting(  # noqa: D102 - see Reporter
         self, name: str, batches: int | None, engine: str = "spark", why: str = ""
@@ -246,7 +248,7 @@ class PlainReporter:
 
     def __init__(self) -> None:
         self._name = ""
-        self._compiling = CompilingProgress()
+        self._compiling = _Compiling()
 
     def starting(  # noqa: D102 - see Reporter
         self,
@@ -256,7 +258,7 @@ class PlainReporter:
         why: str = "",
     ) -> None:
         self._name = name
-        self._write(SECRETS.out_of(f"{name}: {beginning(engine, why)}"))
+        self._write(SECRETS.out_of(f"{name}: {_beginning(engine, why)}"))
 
     def note(self, message: str) -> None:  # noqa: D102 - see Reporter
         self._write(SECRETS.out_of(f"{self._name}: {message}"))
@@ -278,7 +280,7 @@ class PlainReporter:
         )
 
     def done(self, totals: RunTotals) -> None:  # noqa: D102 - see Reporter
-        self._write(sentence(self._name, totals))
+        self._write(_sentence(self._name, totals))
 
     def failed(self, message: str) -> None:  # noqa: D102 - see Reporter
         pass
@@ -287,3 +289,86 @@ class PlainReporter:
     def _write(line: str) -> None:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+
+
+class TerminalReporter:
+    """A live line: a bar where the number of micro-batches is known, counts, and the event time reached."""
+
+    idle_seconds = 1.0
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import (  # noqa: PLC0415 - slow to load
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._console = console
+        self._compiling = _Compiling()
+        self._counts = ""
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[counts]}"),
+            console=console,
+            transient=True,
+        )
+        self._name = ""
+        self._task: TaskID | None = None
+        self._rows_in = self._rows_out = self._lost = 0
+        self._seconds = 0.0
+
+    def starting(  # noqa: D102 - see Reporter
+        self, name: str, batches: int | None, engine: str = "spark", why: str = ""
+    ) -> None:
+        self._name = name
+        if why:
+            self.note(_beginning(engine, why))
+        self._task = self._progress.add_task(name, total=batches, counts=_beginning(engine, ""))
+        self._progress.start()
+
+    def note(self, message: str) -> None:  # noqa: D102 - see Reporter
+        self._console.print(SECRETS.out_of(f"{self._name}: {message}"), highlight=False, markup=False, soft_wrap=True)
+
+    def batch(self, batch: BatchProgress) -> None:  # noqa: D102 - see Reporter
+        self._rows_in += batch.rows_in
+        self._rows_out += batch.rows_out
+        self._lost += batch.late_rows + batch.null_time_rows + batch.bad_rows
+        self._seconds += batch.seconds
+        rate = self._rows_in / self._seconds if self._seconds else 0.0
+        at = f"  [dim]{batch.event_time[:19].replace('T', ' ')}[/]" if batch.event_time else ""
+        lost = f"  [yellow]{self._lost:,} late or bad[/]" if self._lost else ""
+        self._counts = f"{self._rows_in:,} in  [green]{self._rows_out:,} out[/]{lost}  {rate:,.0f} rows/s{at}"
+        self._show(self._counts, advance=1)
+
+    def compiling(self, done: int, total: int) -> None:  # noqa: D102 - see Reporter
+        self._show(self._compiling.at(done, total))
+
+    def idle(self, seconds: float) -> None:  # noqa: D102 - see Reporter
+        self._show(f"{self._counts}  [dim]waiting for rows, none for {seconds:.0f} s[/]".strip())
+
+    def _show(self, text: str, advance: int = 0) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, advance=advance, counts=text)
+
+    def done(self, totals: RunTotals) -> None:  # noqa: D102 - see Reporter
+        self._progress.stop()
+        mark = "[yellow]■[/]" if totals.stopped else "[green]✓[/]"
+        self._console.print(f"{mark} {_sentence(self._name, totals)}", highlight=False)
+
+    def failed(self, message: str) -> None:  # noqa: ARG002, D102 - see Reporter
+        self._progress.stop()
+
+
+def terminal_reporter() -> Reporter:
+    """Return the reporter that fits standard output, as Rich sees it."""
+    from rich.console import Console  # noqa: PLC0415 - slow to load
+
+    console = Console()
+    return TerminalReporter(console) if console.is_terminal else PlainReporter()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slidejoin.cli.job import ENGINES
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.paths import STANDARD
-from slidejoin.cli.reporting import JsonReporter, PlainReporter, errors_reported
+from slidejoin.cli.reporting import JsonReporter, PlainReporter, errors_reported, terminal_reporter
 from slidejoin.cli.stopping import stop_later
 from slidejoin.errors import ConfigError, nearest
 
@@ -64,8 +64,6 @@ def reporter(*, as_json: bool) -> Reporter:
         return JsonReporter()
     if not sys.stdout.isatty() and not any(os.environ.get(name) for name in TERMINALS):
         return PlainReporter()
-    from slidejoin.cli.terminal import terminal_reporter  # noqa: PLC0415 - loads Rich
-
     return terminal_reporter()
 
 

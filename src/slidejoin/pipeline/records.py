@@ -6,6 +6,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from slidejoin.pipeline.text_rows import MisfitError, json_block, json_converters
@@ -13,6 +14,8 @@ from slidejoin.rows.arrow_buffers import empty_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = ["records_of_json"]
 
@@ -41,17 +44,27 @@ def records_of_json(
     """
     if not values:
         return empty_of(schema), {}
-    # Each value is at least one object then, so as many rows as values are one row of each.
-    if all(value is not None and value[:1] == b"{" and value[-1:] == b"}" for value in values):
-        try:
-            data = b"\n".join(values)  # type: ignore[arg-type]  # none is None
+    try:
+        data = b"\n".join(values)  # type: ignore[arg-type]  # it raises for None
+        sizes = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]  # none is None
+        # Each value is at least one object then, so as many rows as values are one row of each.
+        if _are_objects(sizes, data):
             data.decode()  # also what no column reads is UTF-8
             table = json_block(pa.py_buffer(data), schema)
             if table.num_rows == len(values) and not any(table.column(name).null_count for name in needed):
                 return table, {}
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError, UnicodeDecodeError):
-            pass
+    except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError, UnicodeDecodeError):
+        pass
     return _one_by_one(values, schema, frozenset(needed))
+
+
+def _are_objects(sizes: NDArray[np.int64], data: bytes) -> bool:
+    """Tell whether each line of `data`, of these sizes, begins and ends with a brace."""
+    if sizes.min() == 0:
+        return False
+    ends = np.cumsum(sizes + 1) - 1
+    letters = np.frombuffer(data, np.uint8)
+    return bool((letters[ends - sizes] == ord("{")).all() and (letters[ends - 1] == ord("}")).all())
 
 
 def _one_by_one(

@@ -205,11 +205,11 @@ def times_of(texts: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[
             ]
         )
     zoned = pc.match_substring_regex(texts, ISO_TIME + ZONE)
-    plain = pc.match_substring_regex(texts, ISO_TIME + "$")
-    if not pc.all(pc.or_(zoned, plain)).as_py():
+    whole = pc.all(zoned).as_py()
+    if not whole and not pc.all(pc.or_(zoned, pc.match_substring_regex(texts, ISO_TIME + "$"))).as_py():
         raise MisfitError
     try:
-        if pc.all(zoned).as_py():
+        if whole:
             moments = texts.cast(pa.timestamp("us", "UTC"))
         elif not pc.any(zoned).as_py():
             moments = texts.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))

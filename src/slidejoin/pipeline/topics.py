@@ -366,7 +366,7 @@ class TopicSource:
         return self._with_more(self._values(good)[0], good), bad
 
     def _values(self, messages: list[Any]) -> tuple[pa.Table, dict[int, str]]:
-        values = [message.value() for message in messages]
+        values = list(map(self._kafka.Message.value, messages))
         fields = self._topics.fields
         if fields is None:
             return _single(values, *(self._topics.value or ("value", pa.binary())), missing=MISSING)
