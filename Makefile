@@ -70,8 +70,8 @@ nojit: $(READY) ## the tests marked nojit, with the kernels as plain Python
 nightly: $(READY) ## the whole suite with the long tests, and with fifty times as many random examples
 	@$(JAVA) && HYPOTHESIS_PROFILE=nightly $(PYTEST) $(PARALLEL) -m "nightly or not nightly"
 
-matrix: $(READY) ## the tests marked smoke on other versions of Spark (SPARKS="4.1 4.2")
-	@$(JAVA) && scripts/matrix.sh $(or $(SPARKS),4.1 4.2)
+matrix: $(READY) ## the tests marked smoke on other versions of Spark (SPARKS="4.1 4.2"; MARKS=smoke: long ones too)
+	@$(JAVA) && $(if $(MARKS),MARKS="$(MARKS)") $(if $(TESTS),TESTS="$(TESTS)") scripts/matrix.sh $(or $(SPARKS),4.1 4.2)
 
 bench: $(READY) ## rows a second of five real tasks, beside Polars and DuckDB
 	$(BIN)/slidejoin bench tasks

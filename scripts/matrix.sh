@@ -1,5 +1,6 @@
 #!/bin/sh
 # The tests marked smoke on other versions of Spark than the locked one: scripts/matrix.sh 4.1 4.2 …
+# MARKS replaces the marks: MARKS=smoke adds the long tests; TESTS the folders.
 # Each version of pyspark lies in a folder of its own, in front of the locked one on the path; all else is the same.
 set -u
 cd "$(dirname "$0")/.."
@@ -16,7 +17,7 @@ for version in "$@"; do
     fi
     echo "== tests marked smoke, pyspark $(PYTHONPATH=$folder "$python" -c 'import pyspark; print(pyspark.__version__)')"
     # Tables of Delta and Iceberg, whose connectors need an older Spark, are tested here alone.
-    PYTHONPATH=$folder "$python" -m pytest --quiet -n 0 -m "smoke and not nightly" \
-        tests/spark tests/cli/test_lake_tables.py || status=1
+    PYTHONPATH=$folder "$python" -m pytest --quiet -n 0 -m "${MARKS:-smoke and not nightly}" \
+        ${TESTS:-tests/spark tests/cli/test_lake_tables.py} || status=1
 done
 exit "$status"
