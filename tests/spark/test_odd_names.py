@@ -122,6 +122,22 @@ def test_case_of_names(feed: Feed) -> None:
         multi_join({"a": timed, "b": b}, on="a.Match_Time = b.id", window=windows)
 
 
+def test_counts_in_several_buckets_have_any_column(feed: Feed) -> None:
+    from slidejoin.spark import stream_join
+
+    feed.add([dict.fromkeys("ab", ROWS)])
+    a, b = (feed.static(name).select(F.col("id").alias("row"), F.col("x").alias("home"), "ts") for name in "ab")
+    window = sj.TimeWindow("10 seconds", on="ts")
+    counts = stream_join(a, b, on="l.home < r.home", window=window, output="count", strategy="grid", partitions=4)
+    names = {"left": "row", "right": "row_right"}
+    found = {(line["side"], line[names[line["side"]]]): line["match_count"] for line in counts.collect()}
+    # Rows arrive by their times, left first: each counts the partners before it.
+    assert found == {
+        ("left", 0): 0, ("right", 0): 0, ("left", 1): 0, ("right", 1): 1,
+        ("left", 2): 1, ("right", 2): 0, ("left", 3): 0, ("right", 3): 2,
+    }  # fmt: skip
+
+
 def test_case_counts_where_the_session_says_so(feed: Feed, spark: SparkSession) -> None:
     from slidejoin.spark import stream_join
 
