@@ -33,14 +33,10 @@ FILE_FORMATS = ("parquet", "csv", "json", "arrow")
 GROUPED = ("parquet", "arrow")
 """Formats whose files consist of groups of rows that can be read one by one."""
 
-UNREAD = pa.schema(
-    [
-        pa.field("file", pa.string()),
-        pa.field("line", pa.int64()),
-        pa.field("value", pa.binary()),
-        pa.field("reason", pa.string()),
-    ]
-)
+UNREAD_TYPES: dict[str, pa.DataType] = {
+    "file": pa.string(), "line": pa.int64(), "value": pa.binary(), "reason": pa.string(),
+}  # fmt: skip
+UNREAD = pa.schema([pa.field(name, kind) for name, kind in UNREAD_TYPES.items()])
 """Of rows that cannot be read, as they are."""
 
 BYTES_A_ROW = 64
