@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import tempfile
@@ -309,6 +310,8 @@ def run_embedded(
     """
     stop, standard = stop or Event(), ready.job.sink.path == STANDARD
     _begin(ready)
+    if not gc.isenabled():  # as the command starts
+        gc.enable()
     out = sys.stderr if json and not standard else sys.stdout
     # Progress must not be among rows.
     with redirect_stdout(sys.stderr) if standard else nullcontext(), _warnings_noted(reporter):

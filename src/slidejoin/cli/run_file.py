@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import replace
@@ -102,6 +103,7 @@ def run_file(
                 without_pandas(chosen.prepared)
             run_embedded(chosen.prepared, file.stem, listener, chosen.why, json=json, stop=stop)
             return
+        gc.enable()  # which `run_embedded` does later
         from slidejoin.cli.running import run_job  # noqa: PLC0415 - the same, and Spark
 
         run_job(job, file.stem, listener, why=chosen.why, json=json, stop=stop)
