@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.orc
+import pyarrow.parquet as pq
 import pytest
 
 if TYPE_CHECKING:
@@ -69,3 +70,26 @@ def test_a_missing_connector_is_one_sentence(slidejoin: Shell, tmp_path: Path, s
     assert ended.status == 2
     assert message in ended.err
     assert ended.err.count("\n") == 1
+
+
+def test_a_table_is_read_again(slidejoin: Shell, tmp_path: Path):
+    """A stream of numbers meets a table of files that has `refresh`."""
+    for name in ("stream", "table"):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"x": [1, 2], "name": ["a", "b"]}), tmp_path / name / "1.parquet")
+    (tmp_path / "job.toml").write_text("""
+        sources.a = { format = "parquet", path = "stream" }
+        sources.b = { format = "parquet", path = "table", table = true, refresh = "10 minutes" }
+        join = { left = "a", right = "b", on = "l.x >= r.x", select = ["l.x", "r.name"] }
+        sink = { format = "parquet", path = "out", checkpoint = "checkpoint" }
+        spark = { master = "local[1]", conf = { "spark.sql.shuffle.partitions" = "1" } }
+    """)
+    explained = slidejoin("explain", tmp_path / "job.toml")
+    assert (
+        "sent to every node, as stream_join is called and, if it has changed, every 10 minutes: x, name"
+        in explained.out
+    )
+    ended = slidejoin("run", tmp_path / "job.toml", "--json")
+    assert ended.status == 0, ended.err
+    rows = [row for file in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert sorted((row["x"], row["name_right"]) for row in rows) == [(1, "a"), (2, "a"), (2, "b")]
