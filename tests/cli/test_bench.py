@@ -59,6 +59,7 @@ def test_a_pipeline_is_measured_from_the_command_to_its_end(capsys):
     assert 0 < speed["rows"] / speed["rows_per_second"] < speed["seconds"]
 
 
+@pytest.mark.nightly  # by day jobs over topics are tested in test_kafka and test_topics
 @pytest.mark.spark  # a broker needs Java
 def test_a_pipeline_over_topics(tmp_path: Path, capsys):
     with Broker(tmp_path) as broker:

@@ -78,6 +78,7 @@ OF_TWO: dict[str, object] = {
     "keep": None,
     "algorithm": "auto",
     "pair_id": None,
+    "refresh": None,
     "sample": None,
 }
 """Arguments that only a join of two has, with their defaults."""
