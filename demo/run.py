@@ -33,7 +33,8 @@ sys.path.insert(0, str(HERE.parent))
 from demo.picture import draw  # noqa: E402 - found by the line above
 from demo.prepare import prepare  # noqa: E402
 from demo.reference import count_flight_weather, count_overtaken  # noqa: E402
-from slidejoin.cli.reporting import BatchProgress, RunTotals, reporter  # noqa: E402
+from slidejoin.cli.reporting import BatchProgress, RunTotals  # noqa: E402
+from slidejoin.cli.run_file import reporter  # noqa: E402
 
 MADE = ("flights", "weather", "overtaken", "flight_weather", "checkpoints")
 LOCAL = ZoneInfo("America/New_York")
