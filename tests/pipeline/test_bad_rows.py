@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from slidejoin.cli.engine import chosen_engine
 from slidejoin.cli.jobfile import read_job_text
 from slidejoin.errors import ConfigError, SlideJoinError
+from tests.pipeline.jobs import JOB as PARQUET
 from tests.pipeline.jobs import START, pairs, put, run
 from tests.pipeline.test_every_step import Steps, ended_after
 
@@ -128,17 +129,7 @@ def test_bad_rows_of_csv_have_lines_and_bytes(tmp_path: Path):
     assert ',5,"Mg==","it has 1 of 3 columns"\n' in written.read_text()
 
 
-LATE = """
-sources.a = { format = "parquet", path = "a", max_files_per_trigger = 1 }
-sources.b = { format = "parquet", path = "b", max_files_per_trigger = 1 }
-join.left = "a"
-join.right = "b"
-join.on = "l.k = r.k"
-join.select = ["l.id", "r.id"]
-join.window = { length = "1 second", on = "ts" }
-join.late = { format = "json", path = "late" }
-sink = { format = "parquet", path = "out", checkpoint = "checkpoint" }
-"""
+LATE = PARQUET.replace('"1 minute"', '"1 second"') + 'join.late = { format = "json", path = "late" }\n'
 
 
 def test_late_rows_in_a_sink_of_their_own(tmp_path: Path):

@@ -28,12 +28,7 @@ from slidejoin.sides import SIDES
 from slidejoin.spark.driver.multi_join import wired_streams
 from slidejoin.spark.driver.pair_ids import PairIds
 from slidejoin.spark.driver.stream_join import wired_join
-from slidejoin.spark.driver.table_join import (
-    TableExplanation,
-    check_of_streams,
-    explained_table,
-    has_table,
-)
+from slidejoin.spark.driver.table_join import TableExplanation, check_of_streams, explained_table, has_table
 from slidejoin.spark.driver.table_versions import check_no_refresh, table_refresh
 from slidejoin.spark.job.checks import SparkJoinError
 from slidejoin.spark.job.join_spec import HIDDEN
