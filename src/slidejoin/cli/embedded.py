@@ -310,8 +310,7 @@ def run_embedded(
     """
     stop, standard = stop or Event(), ready.job.sink.path == STANDARD
     _begin(ready)
-    if not gc.isenabled():  # as the command starts
-        gc.enable()
+    gc.enable()  # which the command leaves off as it starts
     out = sys.stderr if json and not standard else sys.stdout
     # Progress must not be among rows.
     with redirect_stdout(sys.stderr) if standard else nullcontext(), _warnings_noted(reporter):
