@@ -114,6 +114,9 @@ class Index(ABC):
     dear_probes: bool = False
     """Whether a probe takes so long that several threads pay for a hundred of them."""
 
+    refits: bool = False
+    """Whether `refitted` is worth a call: each push would make several for nothing."""
+
     ranges_by_view: bool = False
     """Whether answers by ranges may hold rows that the view of a batch shows, but its probes do not see."""
 

@@ -162,12 +162,13 @@ class PositionCandidates:
         self._workers = workers
         self._memory = memory
         self._bounds = {side: self._probes(side, first, last) for side in sides}
-        self.total = self._count()
+        self._count()
 
-    def _count(self) -> int:
-        return sum(
-            int(answer.counts[slice(*self._bounds[side])].sum()) for side, (_, answer, _, _) in self._sides.items()
-        )
+    def _count(self) -> None:
+        """Count the candidates of each side's probes."""
+        cuts = {side: slice(*bounds) for side, bounds in self._bounds.items()}
+        self._totals = {side: int(one[1].counts[cuts[side]].sum()) for side, one in self._sides.items()}
+        self.total = sum(self._totals.values())
 
     def narrow(self, condition: PairFilter) -> bool:
         """Keep those for which a condition holds, each thread those of a stretch of probes.
@@ -216,14 +217,14 @@ class PositionCandidates:
             if at < take:
                 positions[at : at + count] = positions[take : take + count]
             ends_at[side] = at + count
-        self.total = self._count()
+        self._count()
         return True
 
     def _probes(self, side: Side, first: int, last: int) -> tuple[int, int]:
         """Return which probes of one side are in slots first…last-1."""
         slots = self._sides[side][0]
-        begin = 0 if first == 0 else int(np.searchsorted(slots, first))
-        return begin, slots.size if not slots.size or slots[-1] < last else int(np.searchsorted(slots, last))
+        begin = 0 if first == 0 else int(slots.searchsorted(first))
+        return begin, slots.size if not slots.size or slots[-1] < last else int(slots.searchsorted(last))
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -257,14 +258,16 @@ class PositionCandidates:
         return left, right
 
     def _takes(self, side: Side, begins: list[int]) -> list[int]:
+        """Return how many candidates of one side come before each of these probes."""
         answer = self._sides[side][1]
-        takes, probe = [], answer.begin
-        total = 0
-        for begin in begins:
-            total += int(answer.counts[probe:begin].sum())
+        takes, probe, total = [], answer.begin, 0
+        for begin in begins[:-1]:
+            total += int(answer.counts[probe:begin].sum()) if probe < begin else 0
             takes.append(total)
             probe = begin
-        return takes
+        if (begins[0], begins[-1]) == self._bounds[side]:
+            return [*takes, takes[0] + self._totals[side]]
+        return [*takes, total + int(answer.counts[probe : begins[-1]].sum())]
 
     def _stretch(
         self,

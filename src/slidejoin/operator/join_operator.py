@@ -23,7 +23,6 @@ from slidejoin.operator.general import GeneralPath
 from slidejoin.operator.ingest.idle_clock import IdleClock, WatermarkWatch, clock_of
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
-from slidejoin.operator.ingest.own_memory import owned
 from slidejoin.operator.join_type import JoinTypeOutput, marked_sides
 from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
@@ -189,9 +188,8 @@ class JoinOperator:
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
             return out
         by = None if order_by is None else sort_values(tables, order_by)
-        if not own and self.copies:
-            tables = {side: owned(self.ingest.needed(side, table)) for side, table in tables.items()}
-        return together(list(self.push_iter(self._prepare(tables, by))), self.plan.layout.whole)
+        rows = self._prepare(tables, by, own=own or not self.copies)
+        return together(list(self.push_iter(rows)), self.plan.layout.whole)
 
     def prepare(
         self,
@@ -215,8 +213,9 @@ class JoinOperator:
         watermark: int | None = None,
         *,
         own_clock: bool = True,
+        own: bool = True,
     ) -> Push:
-        push, clock = self.ingest.take(self._clock_now(), tables, by, watermark, own_clock=own_clock)
+        push, clock = self.ingest.take(self._clock_now(), tables, by, watermark, own_clock=own_clock, own=own)
         # Nothing was changed until here, where nothing can fail any more.
         self.changes += 1
         self.clock = clock

@@ -33,10 +33,10 @@ SMALLEST = 1 << 10
 class _Whole:
     """An array of the pool, and what NumPy asks of it: an interface takes longer to make than to read."""
 
-    __slots__ = ("array", "home", "interface")
+    __slots__ = ("array", "home", "interface", "nbytes")
 
     def __init__(self, array: NDArray[Any], home: list[_Whole]) -> None:
-        self.array, self.interface, self.home = array, array.__array_interface__, home
+        self.array, self.interface, self.home, self.nbytes = array, array.__array_interface__, home, array.nbytes
 
 
 class _Loan:
@@ -94,7 +94,7 @@ class ArrayPool:
             whole = home.pop() if home else self._larger(rounded)
         except IndexError:  # another thread was faster
             whole = self._larger(rounded)
-        self._taken, self._bytes = self._taken + 1, self._bytes + whole.array.nbytes
+        self._taken, self._bytes = self._taken + 1, self._bytes + whole.nbytes
         if self._taken % CHECKED == 0 or self._bytes > self.small:
             self._bytes = 0
             if self.nbytes > self.small:
@@ -126,14 +126,14 @@ class ArrayPool:
                     break
         total = 0
         for number, whole in enumerate(sorted(idle, key=lambda one: one.array.size, reverse=True)):
-            total += whole.array.nbytes
+            total += whole.nbytes
             if number < self.most or total <= self.small:
                 whole.home.append(whole)
 
     @property
     def nbytes(self) -> int:
         """Bytes of idle arrays."""
-        return sum(whole.array.nbytes for home in list(self._idle.values()) for whole in home)
+        return sum([whole.nbytes for home in list(self._idle.values()) for whole in home])
 
 
 def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:

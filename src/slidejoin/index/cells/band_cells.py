@@ -183,6 +183,7 @@ class BandCells(Index):
     """
 
     name = "band_cells"
+    refits = True
 
     def __init__(
         self,

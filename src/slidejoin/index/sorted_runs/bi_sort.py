@@ -382,16 +382,15 @@ class BiSortIndex(Index):
     @property
     def floor(self) -> int:
         """Ordinal of the oldest row."""
-        oldest = min((run.base for run in self._runs), default=None)
+        if self._runs:
+            return self._runs[0].base
         buffer = self._buffer
-        if buffer is not None and buffer.rows:
-            return buffer.base if oldest is None else min(oldest, buffer.base)
-        return oldest or 0
+        return buffer.base if buffer is not None and buffer.rows else 0
 
     @property
     def far(self) -> bool:
         """Whether rows lie too far apart in the order of arrival for positions of 32 bits."""
-        return max((run.base + run.rows for run in self.runs), default=0) - self.floor >= 1 << 32
+        return bool(self.runs) and self._runs[-1].base + self._runs[-1].rows - self._runs[0].base >= 1 << 32
 
     def _reached(self, probes: Probes, among: list[Run] | None = None) -> tuple[list[Run], list[int]]:
         """Return the runs, `among` some or all, that a probe may reach, and what is checked of candidates in each."""
@@ -417,7 +416,7 @@ class BiSortIndex(Index):
     @property
     def inexact(self) -> frozenset[int]:
         """Terms of which some key here was clipped."""
-        return frozenset().union(*(run.inexact for run in self.runs))
+        return frozenset().union(*[run.inexact for run in self.runs if run.inexact])
 
     @property
     def nbytes(self) -> int:

@@ -391,9 +391,15 @@ def play(fan_out: int, pushes: int, near: int, *, lazy: bool, move_cost: float =
 
 
 @cache
-def _of_window(pushes: int, near: int, lazy: bool, fan_out: int | None, move_cost: float) -> tuple[Levels, ...]:
+def _of_window(
+    pushes: int, near: int, lazy: bool, fan_out: int | None, move_cost: float
+) -> tuple[Levels, tuple[Levels, ...]]:
     fan_outs = FAN_OUTS if fan_out is None else (fan_out,)
-    return tuple(play(one, pushes, near, lazy=lazy, move_cost=move_cost) for one in fan_outs)
+    known = tuple(play(one, pushes, near, lazy=lazy, move_cost=move_cost) for one in fan_outs)
+    if fan_out is not None:
+        return known[0], known
+    usual, best = known[FAN_OUTS.index(USUAL)], min(known, key=lambda one: one.cost)
+    return (best if best.cost < WORTH * usual.cost else usual), known
 
 
 def best_levels(
@@ -413,8 +419,4 @@ def best_levels(
     # Powers of two, so that little is simulated, and the choice is stable where windows and pushes vary a little.
     pushes = 1 << (pushes.bit_length() - 1)
     near = NEAR * pushes // max(window, 1)
-    known = _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, fan_out, move_cost)
-    if fan_out is not None:
-        return known[0], known
-    usual, best = known[FAN_OUTS.index(USUAL)], min(known, key=lambda one: one.cost)
-    return (best if best.cost < WORTH * usual.cost else usual), known
+    return _of_window(pushes, min(1 << near.bit_length() >> 1, TURNS * pushes), lazy, fan_out, move_cost)

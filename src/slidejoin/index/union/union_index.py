@@ -105,6 +105,8 @@ class UnionIndex(Index):
     ranges_by_view = True
     """A branch in cells goes by the view, and its rows are listed as ranges with those of the others."""
 
+    refits = True
+
     def __init__(self, name: str, branches: Sequence[BranchIndex], first: int, values: RowValues | None = None) -> None:
         self.name = name
         self._branches = list(branches)

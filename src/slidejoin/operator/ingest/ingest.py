@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.operator.ingest.arrival import arrange
+from slidejoin.operator.ingest.own_memory import owned
 from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.predicate.truth.values import Batch
 from slidejoin.rows.held_types import held
@@ -88,17 +89,20 @@ class Ingest:
         watermark: int | None = None,
         *,
         own_clock: bool = True,
+        own: bool = True,
     ) -> tuple[Push, Clock]:
         """Order the rows, leave out late ones and those without event time, and return them with the clock after them.
 
         With ``own_clock=False`` rows are late iff they are below `watermark` (None: none is), and the clock stands
-        still: that is Spark's notion of time.
+        still: that is Spark's notion of time. Of tables that have no memory of their `own` what stays is copied.
         """
+        if not own and self._keeps_late:
+            tables, own = {side: owned(table) for side, table in tables.items()}, True
         null_time = too_late = 0
         left_out = marks = None
         before = watermark
         arrivals = arrange(tables["left"].num_rows, tables["right"].num_rows, by)
-        stored: dict[Side, pa.Table] = {side: self.held(side, tables[side]) for side in SIDES}
+        stored: dict[Side, pa.Table] = {side: self.held(side, tables[side], own=own) for side in SIDES}
         times: dict[Side, NDArray[np.int64] | None] = {"left": None, "right": None}
         scope = self._plan.scope
         if not isinstance(scope, OrdinalScope):
@@ -129,18 +133,12 @@ class Ingest:
             stored = {side: in_one_chunk(rows_at(stored[side], arrivals.places(side))) for side in SIDES}
         return Push(stored, times, arrivals, null_time, too_late, left_out, before, marks), clock
 
-    def held(self, side: Side, table: pa.Table) -> pa.Table:
-        """Return the columns of a side's rows that are stored, as they are held; nothing is moved."""
-        table = self._stored(side, table)
-        return table if self._as_given[side] else held(table)
-
-    def needed(self, side: Side, table: pa.Table) -> pa.Table:
-        """Return the columns of a side's rows that are stored, or that late rows are output with; nothing is moved."""
-        return table if self._keeps_late else self._stored(side, table)
-
-    def _stored(self, side: Side, table: pa.Table) -> pa.Table:
+    def held(self, side: Side, table: pa.Table, *, own: bool = True) -> pa.Table:
+        """Return the columns of a side's rows that are stored, as they are held: a copy unless memory is its `own`."""
         schema = self._kept[side]
-        return table if table.schema.equals(schema) else table.select(schema.names)
+        table = table if table.schema.equals(schema) else table.select(schema.names)
+        table = table if own else owned(table)
+        return table if self._as_given[side] else held(table)
 
     def _left_out(
         self,

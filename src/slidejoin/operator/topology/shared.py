@@ -96,8 +96,9 @@ class SharedTopology(JoinTopology):
                 own(side)
         else:
             self._workers.run([partial(own, side) for side in SIDES])
-        inexact = set(self._plan.loose).union(*(batch.inexact for batch in batches.values()))
-        inexact = inexact.union(*(window.index.inexact for window in self._windows.values()))
+        inexact = set(self._plan.loose).union(
+            *[batch.inexact for batch in batches.values()], *[one.index.inexact for one in self._windows.values()]
+        )
         return self._candidates(part.arrivals, batches, answers, inexact), inexact
 
     def _probe_one_side(
@@ -202,8 +203,7 @@ class SharedTopology(JoinTopology):
                 role: (slots[role], positions[role], batch.first, self._windows[other(role)].index.floor)
                 for role, batch in batches.items()
             }
-            for role in SIDES:
-                sides.setdefault(role, (NO_PROBES, MatchPositions(), 0, 0))
+            sides |= {role: (NO_PROBES, MatchPositions(), 0, 0) for role in SIDES if role not in sides}
             yield PositionCandidates(sides, first, last, self._workers, self._memory)
             first = last
             if first < total:

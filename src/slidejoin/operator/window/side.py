@@ -223,7 +223,7 @@ class SideWindow:
     ) -> Prepared:
         """Do all of `append` but the insertion into the index, and return what has to be inserted; then `refit`."""
         prepared = self.prepare(table, first) if prepared is None else prepared
-        self._replace(self.index.refitted(self._occupancy(first), Unfit.FULL, table.num_rows), first)
+        self._replace(self._refitted(Unfit.FULL, table.num_rows, first), first)
         self.hold(table, first, None if times is None else int(times.max()))
         return prepared
 
@@ -266,7 +266,7 @@ class SideWindow:
         """
         self.measure(distances, self.rows_seen, table.num_rows)
         if part is not None:
-            self._replace(self.index.refitted(self._occupancy(), Unfit.FULL, table.num_rows), self.rows_seen)
+            self._replace(self._refitted(Unfit.FULL, table.num_rows))
         if not self.shared:
             self.payload.append(Piece(self.rows_seen, table, time_max), self.payload.rows + table.num_rows)
         if part is not None:
@@ -290,7 +290,7 @@ class SideWindow:
             self.payload.expire_below(payload_oldest)
         self.index.expire_below(self.time_dimension, oldest, self.first)
         old = self.index
-        if (smaller := old.refitted(self._occupancy(), Unfit.SPARSE)) is not None:
+        if (smaller := self._refitted(Unfit.SPARSE)) is not None:
             self._replace(smaller)
             if self.index.nbytes > old.nbytes:
                 self.index = old  # with fewer buckets, overflow lines took more than was saved
@@ -342,7 +342,7 @@ class SideWindow:
 
     def outgrown(self, coming: int) -> bool:
         """Whether so many more rows need another index first."""
-        return self.index.refitted(self._occupancy(), Unfit.FULL, coming) is not None
+        return self._refitted(Unfit.FULL, coming) is not None
 
     def change_index(self, chosen: IndexTerms) -> None:
         """Put the rows into another index, or one of other terms."""
@@ -365,7 +365,7 @@ class SideWindow:
 
     def relieve(self) -> bool:
         """Rebuild the index with more room if keys crowd in it, and tell whether that was done."""
-        roomier = self.index.refitted(self._occupancy(), Unfit.CROWDED)
+        roomier = self._refitted(Unfit.CROWDED)
         self._replace(roomier)
         return roomier is not None
 
@@ -376,7 +376,11 @@ class SideWindow:
 
     def refit(self) -> None:
         """Rebuild the index if it cannot distinguish its keys."""
-        self._replace(self.index.refitted(self._occupancy(), Unfit.INDISTINCT))
+        self._replace(self._refitted(Unfit.INDISTINCT))
+
+    def _refitted(self, why: Unfit, coming: int = 0, next_row: int | None = None) -> Index | None:
+        """Return what `Index.refitted` does of the rows before `next_row`, all if it is not given."""
+        return self.index.refitted(self._occupancy(next_row), why, coming) if self.index.refits else None
 
     def _replace(self, new: Index | None, next_row: int | None = None) -> None:
         """Insert the rows, those before `next_row` if that is given, into an empty index, which is used from now on."""

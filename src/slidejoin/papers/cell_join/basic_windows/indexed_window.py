@@ -124,6 +124,8 @@ class IndexedWindow(DividedList):
         Whose basic windows this one takes over.
     """
 
+    refits = True
+
     def __init__(
         self,
         name: str,

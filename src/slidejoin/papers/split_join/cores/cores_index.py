@@ -142,6 +142,8 @@ class CoresIndex(Index):
         Whether cores expire their rows by themselves: then nobody else does.
     """
 
+    refits = True
+
     def __init__(self, name: str, regions: Sequence[Region], fan_in: int, *, alone: bool) -> None:
         self.name = name
         self.regions = list(regions)
