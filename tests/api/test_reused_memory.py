@@ -175,6 +175,37 @@ def test_results_are_those_of_memory_that_is_left_alone(name: str, way: str) -> 
         assert outcome(kind, JOINS[name], way, spoil=True) == expected, kind
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"on": "l.k < r.k", "window": sj.CountWindow(500)},
+        {"on": "l.k < r.k AND l.t <> r.t", "window": sj.CountWindow(500), "output": "pairs"},
+        {"on": "l.k = r.k", "window": sj.TimeWindow(400, on="t"), "output": "pairs", "late": "emit"},
+        {"on": "l.k = r.k", "window": sj.CountWindow(90_000), "how": "full"},
+    ],
+)
+def test_large_batches_in_sorted_runs(options: dict[str, Any], threads: int) -> None:
+    results = []
+    for spoil in (False, True):
+        random, rows = np.random.default_rng(5), 20_000
+        join = sj.StreamJoin(**options, algorithm="bi_sort", threads=threads)
+        held, tables = [{name: np.zeros(rows, np.int64) for name in "kt"} for _ in range(2)], []
+        for number in range(4):
+            for side, one in enumerate(held):
+                # Mostly apart, so that few rows match; times go back a little.
+                one["k"][:] = random.integers(0, 1 << 16, rows) + (1 - side) * ((1 << 16) - (1 << 12))
+                one["t"][:] = np.arange(number * rows, (number + 1) * rows) - random.integers(0, 600, rows)
+            batches = [pa.table({name: pa.array(values) for name, values in one.items()}) for one in held]
+            tables.append(join.push(*[one if spoil else one.take(np.arange(rows)) for one in batches]))
+            for one in held:
+                one["k"][:], one["t"][:] = 1 << 15, 10**6
+        tables += [join.finish(), *(join.late_rows() if "late" in options else ())]
+        results.append([row for table in tables for row in table.to_pylist()])
+    assert results[0]
+    assert results[0] == results[1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_feeds_and_joins_of_many_streams(kind: str) -> None:
     found: dict[bool, list[Any]] = {}

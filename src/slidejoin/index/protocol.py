@@ -117,6 +117,9 @@ class Index(ABC):
     refits: bool = False
     """Whether `refitted` is worth a call: each push would make several for nothing."""
 
+    copies: bool = False
+    """Whether nothing of the arrays that `prepare` gets is still used once the rows are inserted."""
+
     ranges_by_view: bool = False
     """Whether answers by ranges may hold rows that the view of a batch shows, but its probes do not see."""
 

@@ -139,6 +139,7 @@ class JoinOperator:
         # An attribute: a cached property makes all others of the object slower to read.
         self.copies = self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
         """Whether the fused path serves this join, and copies all that it keeps of a batch."""
+        self._gathers = plan.config.how == "inner" and plan.config.output != "count" and plan.config.late != "emit"
         # Paths of nearest matches and aggregates as rows expire, and as the caller requests them; None without such.
         self.deferred, self.on_request = (None, None) if at_once else _deferred(parts, on_request=on_request)
         pairs = GeneralPath(parts)
@@ -188,8 +189,8 @@ class JoinOperator:
             self._commit(first, None if self._sizes is not None else self.clock.watermark)
             return out
         by = None if order_by is None else sort_values(tables, order_by)
-        rows = self._prepare(tables, by, own=own or not self.copies)
-        return together(list(self.push_iter(rows)), self.plan.layout.whole)
+        own |= not self.copies or (self._gathers and all(window.index.copies for window in self.windows.values()))
+        return together(list(self.push_iter(self._prepare(tables, by, own=own))), self.plan.layout.whole)
 
     def prepare(
         self,

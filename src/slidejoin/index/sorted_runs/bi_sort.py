@@ -57,8 +57,8 @@ class BiSortIndex(Index):
     """The index of one side's window: a chain of sorted runs in arrival order."""
 
     name = "bi_sort"
-    spans_ordinals = False
-    """Runs expire wherever they are in the chain."""
+    spans_ordinals, copies = False, True
+    """Runs expire wherever they are in the chain, and are sorted copies."""
 
     def __init__(
         self, dims: int, *, merge: bool = True, options: Options | None = None, own: Tuning | None = None

@@ -69,11 +69,8 @@ class Merge:
             return
         self._a = older = older.trimmed(floor)
         self.done, self.size = 0, older.size + newer.size
-        present = [run for run in (older, newer) if run.size]
-        self.ends = (
-            min((run.smallest for run in present), default=0),
-            max((run.largest_key for run in present), default=0),
-        )
+        parts = [run for run in (older, newer) if run.size]
+        self.ends = min([run.smallest for run in parts], default=0), max([run.largest_key for run in parts], default=0)
         self.shift = shift_of(*self.ends)
         self.step = step_of(*self.ends, self.shift, self.size)
         self.directory = None if whole else new_directory(*self.ends, self.shift, self.step)

@@ -96,9 +96,8 @@ class SharedTopology(JoinTopology):
                 own(side)
         else:
             self._workers.run([partial(own, side) for side in SIDES])
-        inexact = set(self._plan.loose).union(
-            *[batch.inexact for batch in batches.values()], *[one.index.inexact for one in self._windows.values()]
-        )
+        inexact = set(self._plan.loose).union(*[batch.inexact for batch in batches.values()])
+        inexact = inexact.union(*[window.index.inexact for window in self._windows.values()])
         return self._candidates(part.arrivals, batches, answers, inexact), inexact
 
     def _probe_one_side(
