@@ -225,12 +225,10 @@ class StreamJoin(SharedJoin):
         if state.finished or self._open is not None or self._broken is not None:
             self._check_open()
         operator = state.operator
-        limited = state.config.memory_limit is not None
-        tables = self._read(left, right, own=operator is None or limited or not operator.copies)
-        if operator is None or limited:
-            out = self._all_of(self._push_iter(tables, _given(left, right), order_by))
+        if operator is None or state.config.memory_limit is not None:
+            out = self._all_of(self._push_iter(self._read(left, right), _given(left, right), order_by))
             return together(out, out[0].schema) if out else self._empty()
-        return self._take(operator, tables, order_by)
+        return self._take(operator, self._read(left, right, own=not operator.copies), order_by)
 
     async def push_async(self, left: object = None, right: object = None, *, order_by: str | None = None) -> pa.Table:
         """Push in a worker thread, so that an event loop can do other things meanwhile; see `push`.
@@ -506,8 +504,8 @@ class StreamJoin(SharedJoin):
         if state.config.self_join and right is not None:
             msg = "a self-join takes only left batches; got a right batch as well"
             raise SchemaError(msg)
-        of_left, of_right = state.schemas.get("left"), state.schemas.get("right")
-        said = self._known_from
+        schemas, said = state.schemas, self._known_from
+        of_left, of_right = schemas.get("left"), schemas.get("right")
         tables: dict[Side, pa.Table] = {
             "left": _no_rows(of_left) if left is None else to_table(left, "left", of_left, said, own=own),
             "right": _no_rows(of_right) if right is None else to_table(right, "right", of_right, said, own=own),

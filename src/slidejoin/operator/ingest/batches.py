@@ -69,13 +69,12 @@ def to_table(
     known = _known.get(id(schema))
     if known is None or known.schema is not schema:
         known = _learned(schema)
-    whole = batch if isinstance(batch, pa.Table) else None
-    if whole is None and isinstance(batch, pa.RecordBatch):
-        batch = whole = pa.Table.from_batches([batch])
-    if whole is not None and whole.schema.equals(schema, check_metadata=True):
+    if isinstance(batch, pa.RecordBatch):
+        batch = pa.Table.from_batches([batch])
+    if isinstance(batch, pa.Table) and batch.schema.equals(schema, check_metadata=True):
         if known.checked:
-            whole = checked(whole, known.checked, known.shared, side)
-        return owned(whole) if own else whole
+            batch = checked(batch, known.checked, known.shared, side)
+        return owned(batch) if own else batch
     if type(batch) is dict and (made := _from_numpy(batch, known)) is not None:
         return made
     table = _read(batch, side, schema)
