@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 
 from slidejoin.errors import SlideJoinError
 from slidejoin.pipeline.ddl import schema_of_ddl
-from slidejoin.pipeline.text_rows import read_csv, read_json
+from slidejoin.pipeline.text_rows import ISO_TIME, ZONE, MisfitError, read_csv, read_json, times_of
 
 SCHEMA = schema_of_ddl(
     "i INT, l BIGINT, d DOUBLE, s STRING, t TIMESTAMP, n TIMESTAMP_NTZ, a DATE, b BOOLEAN, c DECIMAL(6, 2)", "schema"
@@ -107,3 +109,23 @@ def test_nested_json():
         {"p": {"x": 1, "y": ["a", None]}, "m": [("k", 1.5)], "z": b"x"},
         {"p": None, "m": None, "z": None},
     ]
+
+
+def test_times_that_end_in_z_are_those_of_the_pattern() -> None:
+    random, taken = Random(3), 0
+    forms = ("2026-01-01T00:00:00Z", "2026-01-01 23:59:59.123456Z", "2026-12-31T12:30:00.1Z", "0001-01-01T00:00:00.00Z")
+    for _ in range(5_000):
+        signs = list(random.choice(forms))
+        for _ in range(random.choice([1, 1, 2, 3])):
+            place = random.randrange(len(signs))
+            signs[place : place + random.choice([0, 1, 1])] = random.choice(["", *"0123456789-:T Z.+tz"])
+        text = "".join(signs)
+        try:
+            times_of(pa.chunked_array([[text]]), pa.timestamp("us", "UTC"))
+            fits = True
+        except MisfitError:
+            fits = False
+        # The pattern alone also lets the 31st of February through, but nothing else fits.
+        assert not fits or re.match(ISO_TIME + f"(?:{ZONE}|$)", text), text
+        taken += fits
+    assert 100 < taken < 4_000

@@ -228,13 +228,19 @@ class Broker:
 
 
 def create_topics(address: str, *topics: str, partitions: int = 1) -> None:
-    """Make topics of a broker."""
+    """Make topics of a broker, and wait until it knows them: on a busy machine that is later."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - an extra
     from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415 - the same
 
     client = AdminClient({"bootstrap.servers": address})  # which ends with its last name
     for future in client.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
         future.result(PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        known = client.list_topics(timeout=PATIENCE).topics
+        if all(topic in known and len(known[topic].partitions) == partitions for topic in topics):
+            return
+        time.sleep(0.05)
 
 
 def delete_topics(address: str, *topics: str) -> None:

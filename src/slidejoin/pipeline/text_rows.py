@@ -1,4 +1,4 @@
-"""Rows of CSV and of JSON lines in the types of a schema; rows that do not fit are counted, as Spark does.
+"""Rows of CSV and JSON, lines and records, in the types of a schema; rows that do not fit are counted, as Spark does.
 
 Whole blocks are read by Arrow. Only a file that Arrow refuses, because of one row perhaps, is read again row by row:
 what fits in a bad row stays, the rest of it is NULL.
@@ -17,6 +17,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,7 +25,9 @@ from slidejoin.errors import SlideJoinError
 from slidejoin.rows.arrow_buffers import empty_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 __all__ = [
     "COLLECT",
@@ -33,10 +36,9 @@ __all__ = [
     "MisfitError",
     "TextRows",
     "UnreadRow",
-    "json_block",
-    "json_converters",
     "read_csv",
     "read_json",
+    "records_of_json",
 ]
 
 CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "multiline", "nullvalue", "mode", "encoding")
@@ -53,6 +55,7 @@ BLOCK_BYTES = 1 << 24
 
 ISO_TIME = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?"
 ZONE = r"(?:Z|[+-]\d\d:\d\d)$"
+SECONDS = len("2026-01-01T00:00:00Z")
 TIME = re.compile(
     r"(\d{4}-\d{1,2}-\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d+))?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
@@ -141,12 +144,12 @@ def read_json(data: pa.Buffer, schema: pa.Schema, options: Mapping[str, str], wh
     if options.get("multiline", "false") == "true":
         return _json_by_rows([data.to_pybytes()], schema, options, what)
     try:
-        return TextRows(json_block(data, schema))
+        return TextRows(_json_block(data, schema))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError):
         return _json_by_rows(data.to_pybytes().splitlines(), schema, options, what)
 
 
-def json_block(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
+def _json_block(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
     """Read objects of JSON, one after the other.
 
     Raises
@@ -166,11 +169,6 @@ def json_block(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
         ),
     )
     return _with_times(table.select(schema.names), schema)
-
-
-def json_converters(schema: pa.Schema) -> list[tuple[str, Callable[[Any], Any]]]:
-    """Return each column's name and the function from a value of JSON to one of it, which raises for what is none."""
-    return [(field.name, _of_json(field.type)) for field in schema]
 
 
 def _separator(options: Mapping[str, str]) -> str:
@@ -204,8 +202,10 @@ def times_of(texts: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[
                 pa.nulls(len(texts), kind)  # type: ignore[call-overload]  # the stubs take no type in general
             ]
         )
-    zoned = pc.match_substring_regex(texts, ISO_TIME + ZONE)
-    whole = pc.all(zoned).as_py()
+    # Arrow's grammar is that of `ISO_TIME` where seconds are written and Z is the zone, as nearly everywhere.
+    plain = pc.min(pc.binary_length(texts)).as_py() >= SECONDS and pc.all(pc.ends_with(texts, "Z")).as_py()
+    zoned = pc.ends_with(texts, "Z") if plain else pc.match_substring_regex(texts, ISO_TIME + ZONE)
+    whole = plain or pc.all(zoned).as_py()
     if not whole and not pc.all(pc.or_(zoned, pc.match_substring_regex(texts, ISO_TIME + "$"))).as_py():
         raise MisfitError
     try:
@@ -290,7 +290,7 @@ class _Lines:
 
 
 def _json_by_rows(lines: Iterable[bytes], schema: pa.Schema, options: Mapping[str, str], what: str) -> TextRows:
-    converters = json_converters(schema)
+    converters = [(field.name, _of_json(field.type)) for field in schema]
     nothing = [None] * len(schema)
 
     def converted() -> Iterable[_Converted]:
@@ -463,3 +463,93 @@ def _time(text: str, kind: pa.DataType) -> datetime:
 
 def _in_kind(moment: datetime, kind: Any) -> datetime:  # noqa: ANN401 - the stubs have no zone
     return moment if kind.tz else moment.replace(tzinfo=None)
+
+
+# -- records of Kafka --------------------------------------------------------------------------------------------------
+
+
+def records_of_json(
+    values: Sequence[bytes | None], schema: pa.Schema, needed: Sequence[str]
+) -> tuple[pa.Table, dict[int, str]]:
+    """Return the rows of values, and why some cannot be read, by their places; these have no row.
+
+    Parameters
+    ----------
+    values : sequence of bytes or None
+    schema : pyarrow.Schema
+        Of the rows.
+    needed : sequence of str
+        Columns that may not be NULL.
+
+    Examples
+    --------
+    >>> schema = pa.schema([("id", pa.int64())])
+    >>> rows, bad = records_of_json([b'{"id": 1}', b'{"id": "x"}', None], schema, [])
+    >>> rows.to_pylist(), bad
+    ([{'id': 1}], {1: 'id is not int64: "x"', 2: 'it is NULL (the mark of a deleted key)'})
+    """
+    if not values:
+        return empty_of(schema), {}
+    try:
+        data = b"\n".join(values)  # type: ignore[arg-type]  # it raises for None
+        sizes = np.fromiter(map(len, values), np.int64, len(values))  # type: ignore[arg-type]  # none is None
+        # Each value is at least one object then, so as many rows as values are one row of each.
+        if _are_objects(sizes, data):
+            data.decode()  # also what no column reads is UTF-8
+            table = _json_block(pa.py_buffer(data), schema)
+            if table.num_rows == len(values) and not any(table.column(name).null_count for name in needed):
+                return table, {}
+    except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError, MisfitError, UnicodeDecodeError):
+        pass
+    return _one_by_one(values, schema, frozenset(needed))
+
+
+def _are_objects(sizes: NDArray[np.int64], data: bytes) -> bool:
+    """Tell whether each line of `data`, of these sizes, begins and ends with a brace."""
+    if sizes.min() == 0:
+        return False
+    ends = np.cumsum(sizes + 1) - 1
+    letters = np.frombuffer(data, np.uint8)
+    return bool((letters[ends - sizes] == ord("{")).all() and (letters[ends - 1] == ord("}")).all())
+
+
+def _one_by_one(
+    values: Sequence[bytes | None], schema: pa.Schema, needed: frozenset[str]
+) -> tuple[pa.Table, dict[int, str]]:
+    converters = [(field.name, _of_json(field.type)) for field in schema]
+    rows: list[list[Any]] = []
+    bad: dict[int, str] = {}
+    for place, value in enumerate(values):
+        try:
+            rows.append(_row(value, converters, schema, needed))
+        except MisfitError as error:
+            bad[place] = str(error)
+    columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+    arrays = [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema), bad
+
+
+def _row(value: bytes | None, converters: Any, schema: pa.Schema, needed: frozenset[str]) -> list[Any]:  # noqa: ANN401
+    if value is None:
+        raise MisfitError("it is NULL (the mark of a deleted key)")
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as error:
+        raise MisfitError("not UTF-8") from error
+    try:
+        record = json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise MisfitError("not JSON") from error
+    if not isinstance(record, dict):
+        raise MisfitError("no object of JSON")
+    row = []
+    for (name, convert), field in zip(converters, schema, strict=True):
+        given = record.get(name)
+        if given is None and name in needed:
+            raise MisfitError(f"{name} is missing or null, and NOT NULL")
+        try:
+            row.append(None if given is None else convert(given))
+        except (ValueError, OverflowError, TypeError, InvalidOperation) as error:
+            shown = json.dumps(given, default=str, ensure_ascii=False)[:LONGEST_SHOWN]
+            raise MisfitError(f"{name} is not {field.type}: {shown}") from error
+    return row

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from slidejoin.errors import ConfigError, MissingPackageError, SlideJoinError
-from slidejoin.pipeline.records import records_of_json
 from slidejoin.pipeline.source import Rows
+from slidejoin.pipeline.text_rows import records_of_json
 from slidejoin.rows.arrow_buffers import empty_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,11 @@ METADATA: dict[str, pa.DataType] = {
 }  # fmt: skip
 """What else a record has that may be a column, and its type."""
 
-MOST_RECORDS = 1_000_000
-"""Of one micro-batch, unless the job file says how many."""
+MOST_RECORDS = 250_000
+"""Of one micro-batch, unless the job file says how many: the next one is read while it is joined."""
+
+MOST_WAITING = 100_000
+"""Records of a partition behind the end of its range before it is paused: what came for nothing then comes again."""
 
 AT_ONCE = 10_000
 PATIENCE = 60.0
@@ -156,6 +159,7 @@ class TopicSource:
         self._at: dict[tuple[str, int], int] = {}
         """The offset of each partition that the consumer returns next."""
         self._waiting: dict[tuple[str, int], deque[Any]] = {}
+        self._paused: set[tuple[str, int]] = set()
 
     def narrow(self, names: Sequence[str]) -> None:
         """Return these columns alone from now on: the join needs no others."""
@@ -262,22 +266,24 @@ class TopicSource:
         if not ranges:
             return Rows(empty_of(self.schema), 0)
         try:
-            messages = self._messages(ranges)
+            records = self._records(ranges)
         except self._kafka.KafkaException as error:
             raise self._failed(error) from error
-        table, bad = self._table(messages)
-        unread = unread_records([(messages[place], bad[place]) for place in sorted(bad)])
-        return Rows(self._shape.apply(table), len(messages), len(bad), unread if self._topics.bad == "write" else None)
+        table, bad = self._table(records)
+        unread = records.unread(bad) if self._topics.bad == "write" else None
+        return Rows(self._shape.apply(table), len(records), len(bad), unread)
 
-    def _messages(self, ranges: dict[tuple[str, int], tuple[int, int]]) -> list[Any]:
+    def _records(self, ranges: dict[tuple[str, int], tuple[int, int]]) -> _Records:
         consumer, partition = self._client(), self._kafka.TopicPartition
         if any(self._at.get(place) != start for place, (start, _) in ranges.items()):
             self._at |= {place: start for place, (start, _) in ranges.items()}
-            self._waiting = {}
+            self._waiting, self._paused = {}, set()
             consumer.assign([partition(*place, offset) for place, offset in self._at.items()])
-        got, unread = self._come_before(ranges)
-        if unread:
-            consumer.resume([partition(*place) for place in unread])
+        got, unread = _Records(self._kafka.Message, self._topics), dict(ranges)
+        self._take_waiting(unread, got)
+        if paused := self._paused.intersection(unread):
+            consumer.resume([partition(*place) for place in paused])
+            self._paused -= paused
         deadline = time.monotonic() + PATIENCE
         while unread:
             messages = consumer.consume(AT_ONCE, WAIT)
@@ -286,36 +292,33 @@ class TopicSource:
             elif time.monotonic() > deadline:
                 msg = f"sources.{self.name}: Kafka at {self._brokers} has not answered for {PATIENCE:.0f} s"
                 raise SlideJoinError(msg)
-            if self._all_within(messages, unread):
-                got += messages
-                continue
-            for message in messages:
-                self._sort_in(message, unread, got)
+            if not self._all_within(messages, unread):
+                within: list[Any] = []
+                for message in messages:
+                    self._sort_in(message, unread, within)
+                messages = within
+            got.add(messages)
         self._at |= {place: stop for place, (_, stop) in ranges.items()}
         return got
 
-    def _come_before(self, ranges: Mapping[tuple[str, int], tuple[int, int]]) -> tuple[list[Any], dict[Any, Any]]:
-        """Return the records of ranges that came with earlier ones, and the ranges of which more is to come."""
-        got: list[Any] = []
-        unread = dict(ranges)
-        for place, (_, stop) in ranges.items():
-            waiting = self._waiting.get(place, deque())
-            last = -1
+    def _take_waiting(self, unread: dict[tuple[str, int], tuple[int, int]], got: _Records) -> None:
+        """Take the records of ranges that came with earlier ones, and the ranges that end with them out of `unread`."""
+        for place, (_, stop) in list(unread.items()):
+            waiting, its = self._waiting.get(place, deque()), []
             while waiting and waiting[0].offset() < stop:
-                last = waiting[0].offset()
-                got.append(waiting.popleft())
-            if waiting or last == stop - 1:
+                its.append(waiting.popleft())
+            got.add(its)
+            if waiting or (its and its[-1].offset() == stop - 1):
                 del unread[place]
-        return got, unread
 
     def _all_within(self, messages: Sequence[Any], unread: Mapping[tuple[str, int], tuple[int, int]]) -> bool:
         """Tell whether messages are records before the last ones of their ranges, as nearly all of them are."""
-        if len(self._topics.topics) > 1:
+        kind = self._kafka.Message
+        if len(self._topics.topics) > 1 or any(map(kind.error, messages)):
             return False
         lasts = {partition: stop - 1 for (_, partition), (_, stop) in unread.items()}
-        return all(
-            message.error() is None and message.offset() < lasts.get(message.partition(), -1) for message in messages
-        )
+        partitions, offsets = map(kind.partition, messages), map(kind.offset, messages)
+        return all(offset < lasts.get(number, -1) for number, offset in zip(partitions, offsets, strict=True))
 
     def _sort_in(self, message: Any, unread: dict[tuple[str, int], tuple[int, int]], got: list[Any]) -> None:  # noqa: ANN401
         """Put a message where it belongs: among those that are read now, or those that wait for the next time."""
@@ -332,9 +335,9 @@ class TopicSource:
                 return
         else:
             if error.code() in {self._kafka.KafkaError._AUTO_OFFSET_RESET, self._kafka.KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
-                start, stop = unread.get(place, (0, 0))
+                start = unread.get(place, (self._at[place], 0))[0]
                 msg = (
-                    f"sources.{self.name}: records {start} to {stop - 1} of topic {place[0]}, partition {place[1]}, "
+                    f"sources.{self.name}: records from offset {start} on of topic {place[0]}, partition {place[1]}, "
                     "are gone: the topic keeps them for a shorter time than the job was stopped. Begin with another "
                     "checkpoint and another place for the results"
                 )
@@ -344,30 +347,30 @@ class TopicSource:
             return
         if place in unread:
             del unread[place]
+        elif place not in self._paused and len(self._waiting.get(place, ())) >= MOST_WAITING:
+            self._paused.add(place)
             self._consumer.pause([self._kafka.TopicPartition(*place)])
 
-    def _table(self, messages: list[Any]) -> tuple[pa.Table, dict[int, str]]:
+    def _table(self, records: _Records) -> tuple[pa.Table, dict[int, str]]:
         """Return the rows of records, and why some cannot be read and have no row, by their places."""
-        rows, unread = self._values(messages)
+        rows, unread = self._values(records)
         bad = {place: f"value: {why}" for place, why in unread.items()}
         if self._topics.key is not None:
-            _, unread = _single([message.key() for message in messages], *self._topics.key)
+            _, unread = _single(records.parts["key"], *self._topics.key)
             bad |= {place: f"key: {why}" for place, why in unread.items() if place not in bad}
         if not bad:
-            return self._with_more(rows, messages), bad
+            return self._with_more(rows, records), bad
         if self._topics.bad == "fail":
-            first = messages[min(bad)]
             msg = (
-                f"sources.{self.name}: the record of topic {first.topic()}, partition {first.partition()}, offset "
-                f'{first.offset()} cannot be read: {bad[min(bad)]}. Write bad_rows = "drop" to leave such records out.'
+                f"sources.{self.name}: the record of {records.place(min(bad))} cannot be read: {bad[min(bad)]}. "
+                'Write bad_rows = "drop" to leave such records out.'
             )
             raise SlideJoinError(msg)
-        good = [message for place, message in enumerate(messages) if place not in bad]
+        good = records.at([place for place in range(len(records)) if place not in bad])
         return self._with_more(self._values(good)[0], good), bad
 
-    def _values(self, messages: list[Any]) -> tuple[pa.Table, dict[int, str]]:
-        values = list(map(self._kafka.Message.value, messages))
-        fields = self._topics.fields
+    def _values(self, records: _Records) -> tuple[pa.Table, dict[int, str]]:
+        values, fields = records.parts["value"], self._topics.fields
         if fields is None:
             return _single(values, *(self._topics.value or ("value", pa.binary())), missing=MISSING)
         if self._topics.read is not None:
@@ -375,14 +378,58 @@ class TopicSource:
         needed = [one.name for one in fields if not one.nullable]
         return records_of_json(values, pa.schema([pa.field(one.name, one.type) for one in fields]), needed)
 
-    def _with_more(self, rows: pa.Table, messages: list[Any]) -> pa.Table:
+    def _with_more(self, rows: pa.Table, records: _Records) -> pa.Table:
         """Return rows with keys, and what else of the records is named."""
         topics = self._topics
         columns: list[Any] = list(rows.columns)
         if topics.key is not None:
-            columns += _single([message.key() for message in messages], *topics.key)[0].columns
-        columns += [_metadata(one, messages) for one in topics.metadata]
+            columns += _single(records.parts["key"], *topics.key)[0].columns
+        columns += [records.column(one) for one in topics.metadata]
         return pa.Table.from_arrays(columns, schema=topics.schema(self.name))
+
+
+class _Records:
+    """What is read of records, a list of each part of them: garbage collection would go through a list of messages."""
+
+    def __init__(self, kind: Any, topics: Topics) -> None:  # noqa: ANN401 - of another package
+        self._kind, self._topics = kind, topics
+        names = {"value", "partition", "offset", *topics.metadata}
+        names |= {"key"} if topics.key is not None else set()
+        names |= {"topic"} if len(topics.topics) > 1 else set()
+        names |= {"key", *METADATA} if topics.bad == "write" else set()
+        self.parts: dict[str, list[Any]] = {name: [] for name in names}
+
+    def __len__(self) -> int:
+        return len(self.parts["value"])
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Add messages."""
+        for name, part in self.parts.items():
+            part.extend(map(getattr(self._kind, name), messages))
+
+    def at(self, places: Sequence[int]) -> _Records:
+        """Return the records at these places."""
+        some = _Records(self._kind, self._topics)
+        some.parts = {name: [part[place] for place in places] for name, part in self.parts.items()}
+        return some
+
+    def place(self, place: int) -> str:
+        """Return where a record lies, in words."""
+        topic = self.parts["topic"][place] if "topic" in self.parts else self._topics.topics[0]
+        return f"topic {topic}, partition {self.parts['partition'][place]}, offset {self.parts['offset'][place]}"
+
+    def column(self, name: str) -> pa.Array[Any]:
+        """Return one of `METADATA`."""
+        if name == "timestamp":
+            return pa.array([1000 * ms for _, ms in self.parts[name]], pa.int64()).cast(METADATA[name])
+        return pa.array(self.parts[name], METADATA[name])
+
+    def unread(self, bad: Mapping[int, str]) -> pa.Table:
+        """Return those that cannot be read as they are, and why."""
+        some = self.at(sorted(bad))
+        columns: list[Any] = [some.column(name) for name in METADATA]
+        columns += [pa.array(some.parts[name], pa.binary()) for name in ("key", "value")]
+        return pa.Table.from_arrays([*columns, pa.array([bad[one] for one in sorted(bad)], pa.string())], schema=UNREAD)
 
 
 def _single(
@@ -404,18 +451,3 @@ def _decodes(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def unread_records(records: Sequence[tuple[Any, str]]) -> pa.Table:
-    """Return records that cannot be read as they are, and why."""
-    messages = [message for message, _ in records]
-    columns: list[Any] = [_metadata(name, messages) for name in METADATA]
-    columns += [pa.array([message.key() for message in messages], pa.binary())]
-    columns += [pa.array([message.value() for message in messages], pa.binary())]
-    return pa.Table.from_arrays([*columns, pa.array([why for _, why in records], pa.string())], schema=UNREAD)
-
-
-def _metadata(name: str, messages: Sequence[Any]) -> pa.Array[Any]:
-    if name == "timestamp":
-        return pa.array([message.timestamp()[1] * 1000 for message in messages], pa.int64()).cast(METADATA[name])
-    return pa.array([getattr(message, name)() for message in messages], METADATA[name])
