@@ -44,8 +44,8 @@ PATIENCE = 60.0
 
 WAIT = 0.2
 
-FETCHED_BYTES = 8 << 20
-"""Of a partition at once."""
+FETCHED_BYTES, BACKOFF_MS = 8 << 20, 5
+"""Of a partition at once, and when to look for room for more: after a second, by default, in which all was read."""
 
 MISSING = "it is NULL (the mark of a deleted key)"
 
@@ -173,7 +173,7 @@ class TopicSource:
             settings = {
                 "group.id": f"slidejoin-{self.name}", "enable.auto.commit": False, "enable.partition.eof": True,
                 "auto.offset.reset": "error", "isolation.level": "read_uncommitted", "log_level": 0,
-                "fetch.message.max.bytes": FETCHED_BYTES,
+                "fetch.message.max.bytes": FETCHED_BYTES, "fetch.queue.backoff.ms": BACKOFF_MS,
                 "error_cb": lambda _: None,
             }  # fmt: skip
             self._consumer = self._kafka.Consumer(settings | dict(self._topics.settings))
