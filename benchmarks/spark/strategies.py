@@ -1,8 +1,8 @@
 """Strategies in turns: the same join by each of them, on one local Spark, micro-batch by micro-batch.
 
-``python -m benchmarks.spark.strategies``: two inequalities within a time window, each strategy with a query of its own
-over the same files. Printed are, for each, rows a second over micro-batches with full windows, bytes of state a stored
-row, bytes through the exchange a row, and the seconds of the buckets by step.
+``python -m benchmarks.spark.strategies``: two inequalities within a time window, or with ``--equality`` an equality,
+each strategy with a query of its own over the same files. Printed are, for each, rows a second over micro-batches with
+full windows, bytes of state a stored row, bytes through the exchange a row, and the seconds of the buckets by step.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Measured:
     pairs: int
 
 
-def tables(seed: int, first: int, last: int) -> tuple[pa.Table, pa.Table]:
+def tables(seed: int, span: int, first: int, last: int) -> tuple[pa.Table, pa.Table]:
     """Return rows first…last-1 of both sides: few of a side's first column are above, and of its second one below."""
     sides = []
     for side in range(2):
         draw = np.random.default_rng([seed, side, first])
-        a = draw.integers(0, SPAN, last - first)
+        a = draw.integers(0, span, last - first)
         b = a + draw.integers(-NOISE, NOISE, last - first)
         ordinals = np.arange(first, last)
         times = pa.array(ordinals * STEP + BEGIN).view(pa.timestamp("us", "UTC"))
@@ -64,21 +64,21 @@ def tables(seed: int, first: int, last: int) -> tuple[pa.Table, pa.Table]:
     return sides[0], sides[1]
 
 
-def query(
-    spark: SparkSession, files: InputFiles, name: str, window: int, buckets: int, options: dict[str, Any]
-) -> DataFrame:
+def query(spark: SparkSession, files: InputFiles, name: str, of: argparse.Namespace) -> DataFrame:
     """Return the join by one strategy."""
     from slidejoin.spark import stream_join  # noqa: PLC0415 - an extra
 
     left, right = files.frames(spark)
+    options: dict[str, Any] = {} if of.output == "pairs" else {"output": of.output}
     return stream_join(
         left,
         right,
-        on="l.a < r.a AND l.b > r.b",
-        window=TimeWindow(timedelta(microseconds=window * STEP), on="ts"),
+        on="l.a = r.a" if of.equality else "l.a < r.a AND l.b > r.b",
+        window=TimeWindow(timedelta(microseconds=of.window * STEP), on="ts"),
         select=["l.i", "r.i"],
         strategy=name,  # type: ignore[arg-type]  # a name of a strategy
-        partitions=buckets,
+        partitions=of.buckets,
+        algorithm=of.algorithm,
         **options,
     )
 
@@ -89,10 +89,9 @@ def measured(
     """Run the join by one strategy over all files, and return what it took from micro-batch `first` on."""
     from slidejoin.spark import watch  # noqa: PLC0415 - an extra
 
-    given = {} if options.output == "pairs" else {"output": options.output}
     with watch(spark, keep=2 * len(files.rows)) as seen:
         done: QueryRun = run_query(
-            partial(query, spark, files, name, options.window, options.buckets, given),
+            partial(query, spark, files, name, options),
             files.root / f"checkpoint.{name}.{number}",
         )
     took = np.array(done.seconds(first))
@@ -114,12 +113,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batches", type=int, default=8, help="micro-batches that are measured (default 8)")
     parser.add_argument("--output", default="pairs", choices=["pairs", "count"])
+    parser.add_argument("--equality", action="store_true", help="on an equality: a row has one match")
+    parser.add_argument("--algorithm", default="auto")
     options = parser.parse_args(arguments)
     with TemporaryDirectory(prefix="slidejoin-strategies-") as folder:
         root = Path(folder)
-        files = InputFiles(root / "rows", partial(tables, 1))
-        for _ in range(-(-int(1.25 * options.window) // (1 << 17))):
-            files.add(1 << 17)
+        files = InputFiles(root / "rows", partial(tables, 1, options.window if options.equality else SPAN))
+        filling = max(1 << 17, options.push)
+        for _ in range(-(-int(1.25 * options.window) // filling)):
+            files.add(filling)
         first = len(files.rows) + 2
         for _ in range(2 + options.batches):
             files.add(options.push)
