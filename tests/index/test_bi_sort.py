@@ -113,7 +113,11 @@ class Chain:
         aux = i64([aux[: self.dims] for _, aux in members]).reshape(len(members), self.dims)
         kept = np.array([key is not None for key, _ in members], np.bool_)
         run = build_run(self.base, len(members), keys, aux, None if kept.all() else kept)
-        self.index.append(run, self.base + len(members) - self.first)
+        live = self.base + len(members) - self.first
+        if self.merge:
+            self.index.append(run, live)
+        else:  # as it was sealed, so it stays
+            self.index.attach(run, self.base, live)
         self.rows += [(self.base + i, key, a) for i, (key, a) in enumerate(members) if key is not None]
         self.base += len(members)
         self.forget()  # merging leaves rows out that have left

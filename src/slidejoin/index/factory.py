@@ -44,7 +44,7 @@ class Keyspace(NamedTuple):
     options : Options or None
         Options set by the user.
     merge : bool
-        Whether sorted runs are merged.
+        Whether sorted runs are merged, also those that were attached.
     branches : tuple
         Where branches of OR have an index each: the algorithm and the keys of each.
     time : int or None

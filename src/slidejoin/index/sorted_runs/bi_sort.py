@@ -72,6 +72,7 @@ class BiSortIndex(Index):
         self.counted = False
         """Whether ranges were searched for: whole runs expire then, as checking when rows of a large run arrived is
         expensive."""
+        self._sealed_end = 0  # ordinal behind the attached runs, which stay as they are unless `merge`
         self.apart = False
         """Whether the newest push stays a separate run until the next one, because ranges are wide: only its rows are
         checked one by one for being seen."""
@@ -117,6 +118,7 @@ class BiSortIndex(Index):
     def attach(self, part: SealedPart, first: int, live: int) -> None:
         """Add rows that were sorted before, see `Index`; the arrays are shared."""
         assert isinstance(part, Run)  # noqa: S101 - all sealed parts are runs
+        self._sealed_end = first + part.rows
         self.append(part.rebased(first), live)
 
     def append(self, run: Run, live_rows: int) -> None:
@@ -189,8 +191,9 @@ class BiSortIndex(Index):
     def _merge(self, newest: int, rows: int, live_rows: int) -> None:
         """Merge runs as due after a run of `newest` rows; pushes have so many `rows`."""
         runs = self._runs
-        if not self.merge or not runs:
+        if not runs:
             return
+        first = 0 if self.merge else sum(run.base < self._sealed_end for run in runs)
         self._merges.advance(runs, rows)
         limit, floor = self._limit(live_rows), 0
         buffer_size = min(self.options.buffer_size or 1, limit // 2)
@@ -207,7 +210,7 @@ class BiSortIndex(Index):
                 return False
             return newer.base + newer.rows - begin <= limit
 
-        self._merges.begin(runs, rows, due, lambda older, newer, whole: Merge(older, newer, floor, whole=whole))
+        self._merges.begin(runs, rows, due, lambda older, newer, whole: Merge(older, newer, floor, whole=whole), first)
 
     def table(self) -> NDArray[np.int64]:
         """Return the table of all runs and the insertion buffer for kernels, (runs, FIELDS) int64; use it at once."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.operator.ingest.arrival import arrange
+from slidejoin.operator.ingest.arrival import Arrivals, arrange, numbers
+from slidejoin.operator.ingest.kernels.ordering import part_ranks
 from slidejoin.operator.ingest.own_memory import owned
 from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.predicate.truth.values import Batch
-from slidejoin.rows.held_types import held
-from slidejoin.rows.reorder import rows_as_given, rows_at
+from slidejoin.rows.held_types import held, rows_as_given, rows_at
 from slidejoin.rows.widths import in_one_chunk
 from slidejoin.sides import SIDES, other
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.operator.ingest.arrival import Arrivals, Clock
+    from slidejoin.operator.ingest.arrival import Clock
     from slidejoin.plan.plan import Plan
     from slidejoin.plan.window_term import TermScope
     from slidejoin.sides import Side
@@ -213,17 +213,22 @@ def parted(
     """
     arrivals = push.arrivals
     here = {side: stored[side][arrivals.places(side)] for side in SIDES}
+    ranks: dict[Side, NDArray[np.int64]] = {}
+    probing: dict[Side, NDArray[np.int64]] = {}
     seen: dict[Side, NDArray[np.int64]] = {}
-    for side in SIDES:
-        of: Side = "left" if self_join else other(side)
-        by_rank = np.zeros(push.rows + 1, np.int64)
-        by_rank[arrivals.rank(of)[here[of]] + 1] = 1
-        seen[side] = first[of] + np.cumsum(by_rank)[arrivals.rank(side)[~here[side]]]
-    return _only(push, here), replace(_only(push, {side: ~marks for side, marks in here.items()}), seen=seen)
+    for side, marks in here.items():
+        few, that = np.count_nonzero(marks), other(side)
+        ranks[side], probing[side], met = (np.empty(size, np.int64) for size in (few, *2 * [marks.size - few]))
+        part_ranks(arrivals.rank(side), marks, arrivals.rank(that), here[that], ranks[side], probing[side], met)
+        met = np.flatnonzero(~marks) - numbers(met.size) if self_join else met
+        seen[side] = met + first["left" if self_join else that]
+    rest = _only(push, {side: ~marks for side, marks in here.items()}, probing)
+    return _only(push, here, ranks), replace(rest, seen=seen)
 
 
-def _only(push: Push, marks: Mapping[Side, NDArray[np.bool_]]) -> Push:
-    """Return the marked rows of a push, which are marked in arrival order."""
+def _only(push: Push, marks: Mapping[Side, NDArray[np.bool_]], ranks: Mapping[Side, NDArray[np.int64]]) -> Push:
+    """Return the marked rows of a push, which are marked in arrival order, with their ranks among each other."""
     times = {side: None if its is None else its[marks[side]] for side, its in push.times.items()}
     tables = {side: push.tables[side].filter(pa.array(marks[side])).combine_chunks() for side in SIDES}
-    return replace(push, tables=tables, times=times, arrivals=push.arrivals.without(~marks["left"], ~marks["right"]))
+    left, right = (push.arrivals.places(side)[marks[side]] for side in SIDES)
+    return replace(push, tables=tables, times=times, arrivals=Arrivals(left, right, ranks["left"], ranks["right"]))

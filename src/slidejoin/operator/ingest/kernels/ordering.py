@@ -1,4 +1,4 @@
-"""Merging the rows of two sides into one arrival order."""
+"""Merging the rows of two sides into one arrival order, and parting them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I32, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.compiling import FLAGS, I32, I64, OUT_I64, U64, inlined, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-__all__ = ["MERGE_RANKS", "RISE", "split_order"]
+__all__ = ["MERGE_RANKS", "RISE", "part_ranks", "split_order"]
 
 
 @inlined
@@ -154,3 +154,31 @@ def split_order(
             right[U64(j)] = place - left_rows
             right_rank[U64(j)] = rank
             j += 1
+
+
+@kernel(I64, FLAGS, I64, FLAGS, OUT_I64, OUT_I64, OUT_I64)
+def part_ranks(
+    rank: NDArray[np.int64],
+    here: NDArray[np.bool_],
+    other_rank: NDArray[np.int64],
+    other_here: NDArray[np.bool_],
+    stored: NDArray[np.int64],
+    probing: NDArray[np.int64],
+    seen: NDArray[np.int64],
+) -> None:
+    """Write the ranks of a side's rows that are stored here among all such, of its others, and what these see.
+
+    rank (n,) and other_rank (m,) int64 ascending, here (n,) and other_here (m,) bool; stored (k,), probing and seen
+    (n - k,) int64: how many rows of the other side that are stored here come before each. O(n + m).
+    """
+    j, met, own = 0, 0, 0
+    for i in range(rank.size):
+        while j < other_rank.size and other_rank[U64(j)] < rank[U64(i)]:
+            met += other_here[U64(j)]
+            j += 1
+        if here[U64(i)]:
+            stored[U64(own)] = own + met
+            own += 1
+        else:
+            probing[U64(i - own)] = i + j - own - met
+            seen[U64(i - own)] = met
