@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import logging
 import random
 import time
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -384,6 +387,66 @@ def test_protobuf_on_both_engines(command: Shell, broker: Broker, tmp_path: Path
         found = [(row["id"], row["id_right"], row["match_time"]) for row in table.to_pylist()]
         assert sorted(found) == expected
         assert [record.key() for record in records] == [str(row[0]).encode() for row in found]
+
+
+ORDERS = """
+engine = "{engine}"
+[sources.a]
+format = "kafka"
+brokers = "{broker}"
+topics = "r-in"
+value = {{ format = "avro", registry = true, schema_ids = [7], schema_file = "order.avsc" }}
+bad_rows = "drop"
+[join]
+self_join = "a"
+on = "l.side = r.side AND l.small < r.small"
+window = {{ length = "10 minutes", on = "ts" }}
+[sink]
+format = "parquet"
+path = "{engine}"
+checkpoint = "{engine}-checkpoint"
+[spark]
+master = "local[2]"
+jars = "{jars}"
+conf = {{ "spark.sql.shuffle.partitions" = "2" }}
+"""
+ORDER_SCHEMA = {
+    "type": "record", "name": "Order", "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "small", "type": ["null", "int"]},
+        {"name": "side", "type": {"type": "enum", "name": "Side", "symbols": ["BUY", "SELL"]}},
+        {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "cents", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "best", "type": {"type": "record", "name": "Level", "fields": [{"name": "k", "type": "float"}]}},
+    ],
+}  # fmt: skip
+
+
+def test_avro_on_both_engines(command: Shell, broker: Broker, tmp_path: Path):
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER_SCHEMA))
+    schema, values = fastavro.parse_schema(ORDER_SCHEMA), []
+    for n in range(12):
+        out = io.BytesIO(b"\0\0\0\0\7")
+        out.seek(5)
+        row = {"id": n, "small": None if n == 3 else n % 4, "side": ("BUY", "SELL")[n % 2], "tags": ["a", "b"][: n % 3]}
+        row |= {"ts": datetime(2026, 1, 1, 0, 0, n, 654000, UTC), "cents": Decimal(n) / 4, "best": {"k": n / 2}}
+        fastavro.schemaless_writer(out, schema, row | {"day": date(2026, 1, n + 1)})
+        values.append(out.getvalue())
+    broker.create("r-in")
+    broker.send("r-in", [*values[:5], values[0] + b"x", None, b"\0\0\0\0\x08", *values[5:]])
+    tables = []
+    for engine in ("embedded", "spark"):
+        (tmp_path / "job.toml").write_text(ORDERS.format(engine=engine, broker=broker.address, jars=connector()))
+        ended = command("run", tmp_path / "job.toml", "--json")
+        assert ended.status == 0, ended.err
+        assert (ended.events()[0]["engine"], ended.events()[-1]["bad_rows"]) == (engine, 3)
+        tables.append(pq.read_table(tmp_path / engine))
+    embedded, on_spark = (table.sort_by([("id", "ascending"), ("id_right", "ascending")]) for table in tables)
+    assert embedded.num_rows > 10
+    assert [(one.name, one.type) for one in embedded.schema] == [(one.name, one.type) for one in on_spark.schema]
+    assert embedded.to_pylist() == on_spark.to_pylist()
 
 
 SEES = """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slidejoin.pipeline.avro_records import avro_rows
 from slidejoin.pipeline.ddl import schema_of_ddl
 from slidejoin.pipeline.protobuf_records import protobuf_rows
 from slidejoin.pipeline.source import OnlySparkError
@@ -51,16 +52,19 @@ def topics_of(source: Source) -> Topics:
         raise _only_spark(f"{where}.pattern", "topics by a pattern are read")
     if any(one not in METADATA for one in kafka.metadata):
         raise _only_spark(f"{where}.metadata", "headers are read")
-    if kafka.value.format not in {"json", "protobuf", *SINGLE} or kafka.value.options:
-        raise _only_spark(f"{where}.value", f"{kafka.value.format}{_with_options(kafka.value)} is read")
+    if kafka.value.options:
+        raise _only_spark(f"{where}.value", f"{kafka.value.format} with options is read")
     if kafka.key is not None and kafka.key.format not in SINGLE:
         raise _only_spark(f"{where}.key", f"a key of {kafka.key.format} is read")
-    value = kafka.value
-    messages = _messages(value) if value.format == "protobuf" else None
-    if messages is not None:
-        fields: pa.Schema | None = messages.schema
-    else:
-        fields = None if value.format in SINGLE else schema_of_ddl(value.schema or "", f"{where}.schema", strict=True)
+    value, fields, read = kafka.value, None, None
+    if value.format == "protobuf":
+        messages = _messages(value)
+        fields, read = messages.schema, partial(messages.read, registry=value.registry)
+    elif value.format == "avro":
+        records = avro_rows(value.schema or "", f"{where}.schema")
+        fields, read = records.schema, partial(records.read, registry=value.registry, ids=value.schema_ids)
+    elif value.format == "json":
+        fields = schema_of_ddl(value.schema or "", f"{where}.schema", strict=True)
     return Topics(
         settings=_settings(kafka.brokers, source.options, where),
         topics=kafka.topics,
@@ -71,16 +75,12 @@ def topics_of(source: Source) -> Topics:
         metadata=kafka.metadata,
         bad="fail" if source.bad_rows is None else source.bad_rows.action,
         records=kafka.max_offsets_per_trigger,
-        read=None if messages is None else partial(messages.read, registry=value.registry),
+        read=read,
     )
 
 
 def _messages(encoding: Encoding) -> ProtobufRows:
     return protobuf_rows(encoding.descriptors or b"", encoding.message or "")
-
-
-def _with_options(encoding: Encoding) -> str:
-    return " with options" if encoding.options else ""
 
 
 def _column(encoding: Encoding, default: str) -> tuple[str, pa.DataType]:
