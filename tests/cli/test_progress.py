@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
 
+import pytest
 from rich.console import Console
 
 from slidejoin.cli.reporting import BatchProgress, JsonReporter, PlainReporter, Reporter, RunTotals, TerminalReporter
 from slidejoin.cli.run_file import reporter
 
-if TYPE_CHECKING:
-    import pytest
-
 NONE_LOST = {"late_rows": 0, "null_time_rows": 0, "bad_rows": 0}
 TOTALS = RunTotals(batches=2, rows_in=3000, rows_out=1500, seconds=2.0)
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the tests run in: Rich draws nothing where TERM says that there is nothing to draw on."""
+    monkeypatch.setenv("TERM", "xterm")
 
 
 def tell(listener: Reporter) -> None:
