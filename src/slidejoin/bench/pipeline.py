@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -52,8 +52,8 @@ sink = { format = "parquet", path = "out", checkpoint = "checkpoint" }
 """
 
 KAFKA = """\
-sources.a = {{ format = "kafka", brokers = "{brokers}", topics = "{topic}-a", schema = "{schema}" }}
-sources.b = {{ format = "kafka", brokers = "{brokers}", topics = "{topic}-b", schema = "{schema}" }}
+sources.a = {{ format = "kafka", brokers = "{brokers}", topics = "{left}", schema = "{schema}" }}
+sources.b = {{ format = "kafka", brokers = "{brokers}", topics = "{right}", schema = "{schema}" }}
 """
 SCHEMA = "id BIGINT, k BIGINT, price DOUBLE, ts TIMESTAMP"
 
@@ -61,6 +61,37 @@ MOST_CANDIDATES = 2_000_000_000
 """Pairs of equal keys that Polars makes before it filters them."""
 
 PROGRAM = "from slidejoin.cli import main\nmain(arguments)"
+
+QUIX_ROWS = 20_000
+"""Of a side for Quix Streams, which takes some 7,000 a second."""
+
+QUIX = """\
+import time
+from datetime import datetime, timedelta
+from quixstreams import Application
+
+broker, left, right, folder, rows = arguments
+ends, pairs, minute = [], [], timedelta(minutes=1)
+application = Application(
+    broker, consumer_group="slidejoin-bench", auto_offset_reset="earliest", state_dir=folder, loglevel="ERROR",
+    use_changelog_topics=False, on_message_processed=lambda *_: ends.append(time.perf_counter()),
+)
+frames = [
+    application.dataframe(application.topic(
+        name, key_deserializer="str",
+        timestamp_extractor=lambda value, *_: int(datetime.fromisoformat(value["ts"]).timestamp() * 1000),
+    ))
+    for name in (left, right)
+]
+joined = frames[0].join_interval(
+    frames[1], on_merge=lambda l, r: (l, r), grace_ms=minute, backward_ms=minute, forward_ms=minute
+)
+joined.filter(lambda both: abs(both[0]["price"] - both[1]["price"]) <= 0.1).update(pairs.append)
+application.run(timeout=20)
+assert len(ends) == rows, (len(ends), rows)
+print(json.dumps({"rows_in": rows, "rows_out": len(pairs), "rows_per_second": rows / (ends[-1] - ends[0])}))
+"""
+"""What Quix Streams can do of the job: an equality of keys within a time, and the band as a filter behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +106,10 @@ class PipelineSpeed:
 
     def text(self) -> str:
         """Return it in a line."""
+        some = f" of {self.rows // 2:,} rows a side" if self.engine == "quix" else ""
         return (
-            f"{self.engine:<10}{millions(self.rows_per_second):>8} rows/s, {self.pairs:,} pairs, {self.seconds:.1f} s "
-            "from the command to its end"
+            f"{self.engine:<10}{millions(self.rows_per_second):>8} rows/s, {self.pairs:,} pairs{some}, "
+            f"{self.seconds:.1f} s from the command to its end"
         )
 
 
@@ -91,13 +123,15 @@ class PipelineReport(Report):
     speeds: tuple[PipelineSpeed, ...]
     kafka: bool = False
     no_polars: str | None = None
+    no_quix: str | None = None
 
     def lines(self) -> list[str]:
         """Return the measurements as lines of text."""
         given = "four columns in JSON, two topics of Kafka" if self.kafka else f"five columns, {FILES} files of Parquet"
         what = f"{self.rows:,} rows a side of {given}, an equality and a band, to Parquet"
         lines = [f"case {self.case}: {what}, seed {self.seed}", "", *(one.text() for one in self.speeds)]
-        return lines if self.no_polars is None else [*lines, f"{'polars':<10}{self.no_polars}"]
+        left_out = {"polars": self.no_polars, "quix": self.no_quix}
+        return [*lines, *(f"{engine:<10}{why}" for engine, why in left_out.items() if why is not None)]
 
 
 def run(
@@ -127,26 +161,34 @@ def run(
     with tempfile.TemporaryDirectory(prefix="slidejoin-bench-") as name, ExitStack() as open_things:
         folder = Path(name)
         say("rows")
-        sources = FILES_OF_PARQUET
-        if kafka:
-            sources = _topics(rows, seed, open_things, folder, brokers)
-        else:
+        topics = _topics(rows, seed, open_things, folder, brokers) if kafka else None
+        if topics is None:
+            sources = FILES_OF_PARQUET
             _write(folder, rows, seed)
+        else:
+            left, right = topics.names
+            sources = KAFKA.format(brokers=topics.brokers, left=left, right=right, schema=SCHEMA)
         speeds: list[PipelineSpeed] = []
         # The first run compiles what is missing.
         for engine in ("embedded", "embedded", *(["spark"] if spark else [])):
             say(f"a job on {engine}")
             speeds.append(_measured(folder, engine, len(speeds), threads, sources, kafka=kafka))
-        left_out = None if kafka else _why_no_polars(rows)
-        if not kafka and left_out is None:
+        speeds = speeds[1:]
+        no_polars = None if kafka else _why_no_polars(rows)
+        if not kafka and no_polars is None:
             speeds.append(_polars(folder, rows))
-    speeds = speeds[1:]
+        others, no_quix = list[PipelineSpeed](), None
+        if topics is not None and find_spec("quixstreams") is None:
+            no_quix = "left out: quixstreams is not installed"
+        elif topics is not None:
+            others.append(_quix(folder, topics, min(rows, QUIX_ROWS), seed, open_things))
     if len({one.pairs for one in speeds}) > 1:
         msg = f"the engines differ in the number of pairs: {', '.join(f'{one.engine} {one.pairs:,}' for one in speeds)}"
         raise SlideJoinError(msg)
     return PipelineReport(
-        case="pipeline", rows=rows, threads=threads, seed=seed, speeds=tuple(speeds), kafka=kafka, no_polars=left_out
-    )
+        case="pipeline", rows=rows, threads=threads, seed=seed, speeds=(*speeds, *others), kafka=kafka,
+        no_polars=no_polars, no_quix=no_quix,
+    )  # fmt: skip
 
 
 def _columns(random: np.random.Generator, first: int, last: int) -> dict[str, Any]:
@@ -161,24 +203,46 @@ def _columns(random: np.random.Generator, first: int, last: int) -> dict[str, An
     }
 
 
-def _topics(rows: int, seed: int, open_things: ExitStack, folder: Path, brokers: str | None) -> str:
-    """Write both sides to topics of their own, and return the sources of a job."""
-    from slidejoin.bench.broker import Broker, create_topics, delete_topics, send_records  # noqa: PLC0415 - an extra
+def _topics(rows: int, seed: int, open_things: ExitStack, folder: Path, brokers: str | None) -> _Topics:
+    """Write both sides to topics of their own, for as long as things are open."""
+    from slidejoin.bench.broker import Broker  # noqa: PLC0415 - an extra
 
     kafka_module("bench")
     if brokers is None:
         (folder / "broker").mkdir()
         brokers = open_things.enter_context(Broker(folder / "broker")).address
-    topic = f"slidejoin-bench-{uuid4().hex[:8]}"
-    topics = (f"{topic}-a", f"{topic}-b")
-    create_topics(brokers, *topics)
-    open_things.callback(delete_topics, brokers, *topics)
-    random = np.random.default_rng(seed)
-    for one in topics:
+    return _sent(brokers, rows, seed, open_things, keyed=False)
+
+
+class _Topics(NamedTuple):
+    """Where both sides are: the address of the broker, and the names of two topics."""
+
+    brokers: str
+    names: tuple[str, ...]
+
+
+def _sent(brokers: str, rows: int, seed: int, open_things: ExitStack, *, keyed: bool) -> _Topics:
+    from slidejoin.bench.broker import create_topics, delete_topics, send_records  # noqa: PLC0415 - an extra
+
+    topic, random = f"slidejoin-bench-{uuid4().hex[:8]}", np.random.default_rng(seed)
+    names = (f"{topic}-a", f"{topic}-b")
+    create_topics(brokers, *names)
+    open_things.callback(delete_topics, brokers, *names)
+    for one in names:
         columns = _columns(random, 0, rows)
         del columns["quantity"]
-        send_records(brokers, one, map(str.encode, json_objects(pa.table(columns))))
-    return KAFKA.format(brokers=brokers, topic=topic, schema=SCHEMA)
+        keys = map(str.encode, map(str, columns["k"].tolist())) if keyed else None
+        send_records(brokers, one, map(str.encode, json_objects(pa.table(columns))), keys)
+    return _Topics(brokers, names)
+
+
+def _quix(folder: Path, topics: _Topics, rows: int, seed: int, open_things: ExitStack) -> PipelineSpeed:
+    """Join topics of fewer rows with Quix Streams, which finds the pairs of which the earlier record is read first."""
+    say("Quix Streams")
+    some = _sent(topics.brokers, rows, seed, open_things, keyed=True)
+    start = perf_counter()
+    done = _last_line(python_command(QUIX, some.brokers, *some.names, str(folder / "quix"), 2 * rows), "quixstreams")
+    return PipelineSpeed("quix", 2 * rows, done["rows_out"], done["rows_per_second"], perf_counter() - start)
 
 
 def _why_no_polars(rows: int) -> str | None:
@@ -234,16 +298,17 @@ def _measured(
         settings = f"embedded = {{ threads = {threads} }}"
     (its / "job.toml").write_text(f"{sources}{JOIN}{settings}\n", encoding="utf-8")
     start = perf_counter()
-    done = _command(["run", str(its / "job.toml"), "--json", "--engine", engine])
+    arguments = ["run", str(its / "job.toml"), "--json", "--engine", engine]
+    done = _last_line(python_command(PROGRAM, *arguments), f"slidejoin {' '.join(arguments)}")
     seconds = perf_counter() - start
     return PipelineSpeed(engine, done["rows_in"], done["rows_out"], done["rows_per_second"], seconds)
 
 
-def _command(arguments: Sequence[str]) -> dict[str, int]:
-    """Run the command, and return what it says at its end."""
-    ended = subprocess.run(python_command(PROGRAM, *arguments), capture_output=True, text=True, check=False)  # noqa: S603
+def _last_line(command: Sequence[str], what: str) -> dict[str, int]:
+    """Run a command, and return what it says at its end."""
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this interpreter
     if ended.returncode:
-        msg = f"slidejoin {' '.join(arguments)} failed: {ended.stderr.strip()}"
+        msg = f"{what} failed: {ended.stderr.strip()}"
         raise SlideJoinError(msg)
     last: dict[str, int] = json.loads(ended.stdout.splitlines()[-1])
     return last
