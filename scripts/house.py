@@ -49,7 +49,7 @@ class Figure:
 
 
 MOST = {
-    "lines of the core": Figure(90_170, 66_000),
+    "lines of the core": Figure(90_178, 66_000),
     "modules": Figure(526, 470),
     "rooms": Figure(15, 15),
     "arrows between rooms": Figure(112, 60),

@@ -136,7 +136,12 @@ def test_what_is_no_schema_or_no_column_is_said() -> None:
         (record(["null", "Node"]), OnlySparkError, "sources.a.schema: Node contains itself, and is no column."),
         (record(["int", "string"]), OnlySparkError, "sources.a.schema: a union of 2 types is read by Spark alone."),
         (record("lnog"), ConfigError, "sources.a.schema: no schema of Avro: UnknownType"),
-        ({"type": "record", "name": "Node", "fields": []}, ConfigError, "sources.a.schema: the record has no fields"),
+        (
+            {"type": "record", "name": "Node", "fields": []},
+            ConfigError,
+            "sources.a.schema: the record Node has no fields",
+        ),
+        (record({"type": "array", "items": "null"}), OnlySparkError, "sources.a.schema: an array of null is read by"),
     ]:
         with pytest.raises(error) as ended:
             rows_of(schema)

@@ -79,9 +79,6 @@ class AvroRows:
         if not isinstance(schema, dict) or schema.get("type") != "record":
             msg = f"{where}: a schema that is not of a record is read by Spark alone."
             raise OnlySparkError(msg)
-        if not schema["fields"]:
-            msg = f"{where}: the record has no fields, expected some: they are the columns."
-            raise ConfigError(msg)
         made: Any = _type(schema, {}, (), where)
         self._stored = pa.schema(list(made))
         self.schema = pa.schema([(one.name, _in_microseconds(one.type)) for one in made])
@@ -180,9 +177,7 @@ def _type(kind: Any, known: dict[str, pa.DataType], around: tuple[str, ...], whe
             msg = f"{where}: a union of {len(members)} types is read by Spark alone."
             raise OnlySparkError(msg)
         return _type(numbers or members[0], known, around, where)
-    if kind in around:
-        msg = f"{where}: {kind} contains itself, and is no column."
-        raise OnlySparkError(msg)
+    _check(kind, around, where)
     if isinstance(kind, str):
         return PLAIN[kind] if kind in PLAIN else known[kind]
     of, name = kind["type"], kind.get("name", "")
@@ -199,6 +194,19 @@ def _type(kind: Any, known: dict[str, pa.DataType], around: tuple[str, ...], whe
         made = LOGICAL.get((str(of), kind.get("logicalType", ""))) or _type(of, known, around, where)
     known |= {name: made} if name else {}
     return made
+
+
+def _check(kind: Any, around: tuple[str, ...], where: str) -> None:  # noqa: ANN401 - JSON
+    """Refuse what is no column, or may be as often as a record says, without a byte for each."""
+    if isinstance(kind, str):
+        why = f"{kind} contains itself, and is no column" if kind in around else ""
+    elif kind["type"] == "array" and kind["items"] == "null":
+        why = "an array of null is read by Spark alone"
+    else:
+        why = f"the record {kind['name']} has no fields, and is no column" if kind.get("fields") == [] else ""
+    if why:
+        msg = f"{where}: {why}."
+        raise OnlySparkError(msg)
 
 
 def _in_microseconds(kind: Any) -> pa.DataType:  # noqa: ANN401 - any type of a column
