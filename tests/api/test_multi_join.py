@@ -12,7 +12,7 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.api import pending
-from slidejoin.rows.held_types import rows_as_given
+from slidejoin.rows.reorder import rows_as_given
 
 THREE = {"a": sj.CountWindow(10), "b": sj.CountWindow(10), "c": sj.CountWindow(10)}
 ON = "a.k = b.k AND b.k = c.k"

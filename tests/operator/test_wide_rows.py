@@ -14,7 +14,7 @@ import slidejoin as sj
 from slidejoin.operator import join_operator as operator
 from slidejoin.operator import slices
 from slidejoin.operator.window import side
-from slidejoin.rows import chunk, held_types, piece, widths
+from slidejoin.rows import chunk, piece, reorder, widths
 from slidejoin.rows.widths import TABLE, TableLimit
 from tests.narrow import tune
 
@@ -282,7 +282,7 @@ def test_a_push_of_more_than_arrow_holds_in_one_array(
         with monkeypatch.context() as patch:
             whole = join(number)
             expected = [whole.push(left=batch, right=batch, order_by=order_by).to_pylist() for batch in batches]
-            for module in (chunk, slices, held_types, piece, side, widths):
+            for module in (chunk, slices, reorder, piece, side, widths):
                 patch.setattr(module, "SLICE", SMALL._replace(rows=1 << 62))
             parted = join(number)
             for batch, lines in zip(batches, expected, strict=True):

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slidejoin.rows import held_types, widths
-from slidejoin.rows.held_types import rows_at
+from slidejoin.rows import reorder, widths
+from slidejoin.rows.reorder import rows_at
 from slidejoin.rows.widths import TableLimit, Widths, bytes_of, fixed_width, in_one_chunk, row_bytes, varies, widths_of
 
 texts = st.text("aé", max_size=20)
@@ -161,7 +161,7 @@ def test_rows_of_several_chunks_are_taken_in_parts(
     batches: list[list[str]], kind: pa.DataType, nbytes: int, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (widths, held_types):
+        for module in (widths, reorder):
             patch.setattr(module, "SLICE", TableLimit(1 << 62, nbytes))
         tables = []
         for number, batch in enumerate(batches):

@@ -10,7 +10,8 @@ import pyarrow as pa
 from slidejoin.operator.ingest.arrival import arrange
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.rows.arrow_buffers import empty_of
-from slidejoin.rows.held_types import plain_type, rows_as_given
+from slidejoin.rows.held_types import plain_type
+from slidejoin.rows.reorder import rows_as_given
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:

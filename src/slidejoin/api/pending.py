@@ -15,7 +15,7 @@ from slidejoin.predicate import columns_of
 from slidejoin.predicate.expression.expr import Column, walk
 from slidejoin.predicate.expression.streams import stream_and_name
 from slidejoin.rows.arrow_buffers import array_of, empty_of
-from slidejoin.rows.held_types import rows_as_given
+from slidejoin.rows.reorder import rows_as_given
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.errors import NoIndexWarning, SlideJoinError
 from slidejoin.rows.arrow_buffers import values_in
-from slidejoin.rows.held_types import rows_as_given
+from slidejoin.rows.reorder import rows_as_given
 from slidejoin.sides import SIDES
 from slidejoin.spec.window import CountWindow
 

@@ -13,7 +13,8 @@ from slidejoin.operator.ingest.kernels.ordering import part_ranks
 from slidejoin.operator.ingest.own_memory import owned
 from slidejoin.plan.window_term import OrdinalScope
 from slidejoin.predicate.truth.values import Batch
-from slidejoin.rows.held_types import held, rows_as_given, rows_at
+from slidejoin.rows.held_types import held
+from slidejoin.rows.reorder import rows_as_given, rows_at
 from slidejoin.rows.widths import in_one_chunk
 from slidejoin.sides import SIDES, other
 

@@ -12,7 +12,8 @@ from slidejoin.jit.vectors.sorting import sorted_order
 from slidejoin.operator.ingest.arrival import NO_TIME, newest_times, numbers, ranks_without
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.plan.window_term import saturating_add
-from slidejoin.rows.held_types import held, rows_at
+from slidejoin.rows.held_types import held
+from slidejoin.rows.reorder import rows_at
 from slidejoin.rows.widths import SLICE, chunked, in_one_chunk, widths_of
 
 if TYPE_CHECKING:
