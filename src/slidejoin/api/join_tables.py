@@ -213,7 +213,7 @@ FORMATS = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".feather":
            ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}  # fmt: skip
 """By the end of a file's name."""
 
-AT_ONCE = 1 << 18
+AT_ONCE = 1 << 20
 """Rows of a table at rest that are joined at once: what they produce is held until it is read."""
 
 
