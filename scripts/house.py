@@ -49,7 +49,7 @@ class Figure:
 
 
 MOST = {
-    "lines of the core": Figure(90_198, 66_000),
+    "lines of the core": Figure(90_192, 66_000),
     "modules": Figure(527, 470),
     "rooms": Figure(15, 15),
     "arrows between rooms": Figure(112, 60),
