@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slidejoin.errors import ConfigError
-from slidejoin.pipeline.avro_records import MISSING, UNFIT, UNFRAMED, AvroRows, avro_rows
-from slidejoin.pipeline.source import OnlySparkError
+from slidejoin.pipeline.avro_records import UNFIT, UNFRAMED, AvroRows, avro_rows
+from slidejoin.pipeline.source import MISSING, OnlySparkError
 
 SIDE = {"type": "enum", "name": "Side", "symbols": ["BUY", "SELL"]}
 SCHEMA = {

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from slidejoin.errors import ConfigError, SlideJoinError
-from slidejoin.pipeline.protobuf_records import MISSING, protobuf_rows
+from slidejoin.pipeline.protobuf_records import protobuf_rows
+from slidejoin.pipeline.source import MISSING
 from tests.pipeline.messages import LOOP, ORDER, REQUIRED, descriptor_set
 
 NOW, OLD = datetime(2026, 1, 1, 1, 2, 3, 456789, UTC), datetime(1960, 2, 3, 4, 5, 6, 7, UTC)

@@ -236,10 +236,13 @@ def create_topics(address: str, *topics: str, partitions: int = 1) -> None:
     for future in client.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
         future.result(PATIENCE)
     deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    while True:
         known = client.list_topics(timeout=PATIENCE).topics
         if all(topic in known and len(known[topic].partitions) == partitions for topic in topics):
             return
+        if time.monotonic() > deadline:
+            msg = f"the broker at {address} does not know its new topics {', '.join(topics)} after {PATIENCE:.0f} s"
+            raise SlideJoinError(msg)
         time.sleep(0.05)
 
 

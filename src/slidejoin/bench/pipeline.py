@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -161,13 +161,13 @@ def run(
     with tempfile.TemporaryDirectory(prefix="slidejoin-bench-") as name, ExitStack() as open_things:
         folder = Path(name)
         say("rows")
-        topics = _topics(rows, seed, open_things, folder, brokers) if kafka else None
-        if topics is None:
-            sources = FILES_OF_PARQUET
-            _write(folder, rows, seed)
+        sources, address = FILES_OF_PARQUET, ""
+        if kafka:
+            address = brokers or _broker(folder, open_things)
+            left, right = _topics(address, rows, seed, open_things, keyed=False)
+            sources = KAFKA.format(brokers=address, left=left, right=right, schema=SCHEMA)
         else:
-            left, right = topics.names
-            sources = KAFKA.format(brokers=topics.brokers, left=left, right=right, schema=SCHEMA)
+            _write(folder, rows, seed)
         speeds: list[PipelineSpeed] = []
         # The first run compiles what is missing.
         for engine in ("embedded", "embedded", *(["spark"] if spark else [])):
@@ -177,11 +177,9 @@ def run(
         no_polars = None if kafka else _why_no_polars(rows)
         if not kafka and no_polars is None:
             speeds.append(_polars(folder, rows))
-        others, no_quix = list[PipelineSpeed](), None
-        if topics is not None and find_spec("quixstreams") is None:
-            no_quix = "left out: quixstreams is not installed"
-        elif topics is not None:
-            others.append(_quix(folder, topics, min(rows, QUIX_ROWS), seed, open_things))
+        no_quix = "left out: quixstreams is not installed" if kafka and find_spec("quixstreams") is None else None
+        quix = kafka and no_quix is None
+        others = [_quix(folder, address, min(rows, QUIX_ROWS), seed, open_things)] if quix else []
     if len({one.pairs for one in speeds}) > 1:
         msg = f"the engines differ in the number of pairs: {', '.join(f'{one.engine} {one.pairs:,}' for one in speeds)}"
         raise SlideJoinError(msg)
@@ -203,25 +201,18 @@ def _columns(random: np.random.Generator, first: int, last: int) -> dict[str, An
     }
 
 
-def _topics(rows: int, seed: int, open_things: ExitStack, folder: Path, brokers: str | None) -> _Topics:
-    """Write both sides to topics of their own, for as long as things are open."""
+def _broker(folder: Path, open_things: ExitStack) -> str:
+    """Start a broker for as long as things are open, and return its address."""
+    kafka_module("bench")
     from slidejoin.bench.broker import Broker  # noqa: PLC0415 - an extra
 
+    (folder / "broker").mkdir()
+    return open_things.enter_context(Broker(folder / "broker")).address
+
+
+def _topics(brokers: str, rows: int, seed: int, open_things: ExitStack, *, keyed: bool) -> tuple[str, str]:
+    """Write both sides to topics of their own for as long as things are open, and return their names."""
     kafka_module("bench")
-    if brokers is None:
-        (folder / "broker").mkdir()
-        brokers = open_things.enter_context(Broker(folder / "broker")).address
-    return _sent(brokers, rows, seed, open_things, keyed=False)
-
-
-class _Topics(NamedTuple):
-    """Where both sides are: the address of the broker, and the names of two topics."""
-
-    brokers: str
-    names: tuple[str, ...]
-
-
-def _sent(brokers: str, rows: int, seed: int, open_things: ExitStack, *, keyed: bool) -> _Topics:
     from slidejoin.bench.broker import create_topics, delete_topics, send_records  # noqa: PLC0415 - an extra
 
     topic, random = f"slidejoin-bench-{uuid4().hex[:8]}", np.random.default_rng(seed)
@@ -233,15 +224,14 @@ def _sent(brokers: str, rows: int, seed: int, open_things: ExitStack, *, keyed: 
         del columns["quantity"]
         keys = map(str.encode, map(str, columns["k"].tolist())) if keyed else None
         send_records(brokers, one, map(str.encode, json_objects(pa.table(columns))), keys)
-    return _Topics(brokers, names)
+    return names
 
 
-def _quix(folder: Path, topics: _Topics, rows: int, seed: int, open_things: ExitStack) -> PipelineSpeed:
+def _quix(folder: Path, brokers: str, rows: int, seed: int, open_things: ExitStack) -> PipelineSpeed:
     """Join topics of fewer rows with Quix Streams, which finds the pairs of which the earlier record is read first."""
     say("Quix Streams")
-    some = _sent(topics.brokers, rows, seed, open_things, keyed=True)
-    start = perf_counter()
-    done = _last_line(python_command(QUIX, some.brokers, *some.names, str(folder / "quix"), 2 * rows), "quixstreams")
+    topics, start = _topics(brokers, rows, seed, open_things, keyed=True), perf_counter()
+    done = _last_line(python_command(QUIX, brokers, *topics, str(folder / "quix"), 2 * rows), "quixstreams")
     return PipelineSpeed("quix", 2 * rows, done["rows_out"], done["rows_per_second"], perf_counter() - start)
 
 

@@ -115,10 +115,10 @@ class Index(ABC):
     """Whether a probe takes so long that several threads pay for a hundred of them."""
 
     refits: bool = False
-    """Whether `refitted` is worth a call: each push would make several for nothing."""
+    """Whether `refitted` may return an index; if not, nobody calls it, which each push would do several times."""
 
     copies: bool = False
-    """Whether nothing of the arrays that `prepare` gets is still used once the rows are inserted."""
+    """Whether it keeps copies of the keys that `prepare` gets, so that their memory is free after `insert`."""
 
     ranges_by_view: bool = False
     """Whether answers by ranges may hold rows that the view of a batch shows, but its probes do not see."""

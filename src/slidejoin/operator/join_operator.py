@@ -139,7 +139,9 @@ class JoinOperator:
         # An attribute: a cached property makes all others of the object slower to read.
         self.copies = self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
         """Whether the fused path serves this join, and copies all that it keeps of a batch."""
-        self._gathers = plan.config.how == "inner" and plan.config.output != "count" and plan.config.late != "emit"
+        pairs_only = plan.config.how == "inner" and plan.config.output != "count" and plan.config.late != "emit"
+        self._gathers = pairs_only and not self._chooses
+        """Whether pairs are gathered from the windows, and no push changes the index."""
         # Paths of nearest matches and aggregates as rows expire, and as the caller requests them; None without such.
         self.deferred, self.on_request = (None, None) if at_once else _deferred(parts, on_request=on_request)
         pairs = GeneralPath(parts)

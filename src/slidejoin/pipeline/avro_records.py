@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.errors import ConfigError, MissingPackageError
-from slidejoin.pipeline.source import OnlySparkError
+from slidejoin.pipeline.source import MISSING, OnlySparkError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["AvroRows", "avro_rows"]
 
@@ -35,7 +35,7 @@ WIDER = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "do
 """Unions of numbers, and the one that holds both."""
 
 END_BYTES, REGISTRY_BYTES = 16, 5
-MISSING, UNFIT = "it is NULL (the mark of a deleted key)", "not a record of the schema"
+UNFIT = "not a record of the schema"
 UNFRAMED = "it does not begin with the five bytes of a registry"
 
 
@@ -45,12 +45,8 @@ def avro_rows(schema: str, where: str) -> AvroRows:
 
     Raises
     ------
-    ConfigError
-        If it is no schema.
-    OnlySparkError
-        If it is not of a record, or has a field that is no column here.
-    MissingPackageError
-        If the package ``fastavro`` is not installed.
+    ConfigError, OnlySparkError, MissingPackageError
+        If it is no schema; if not of a record, or with a field that is no column; without the package ``fastavro``.
     """
     try:
         import fastavro  # noqa: PLC0415 - an extra
@@ -108,17 +104,20 @@ class AvroRows:
         bad = {place: why for place, value in enumerate(values) if (why := _unfit(value, ids, registry=registry))}
         start = REGISTRY_BYTES if registry else 0
         bodies = {place: value[start:] for place, value in enumerate(values) if value is not None and place not in bad}
+        tables = list(self._tables(list(bodies.items()), bad))
+        return pa.concat_tables(tables) if tables else self.schema.empty_table(), bad
+
+    def _tables(self, bodies: list[tuple[int, bytes]], bad: dict[int, str]) -> Iterator[pa.Table]:
+        """Yield the rows of records, given with their places; those that do not fit are sought by bisection."""
         try:
-            return self._table(list(bodies.values())), bad
-        except Exception:  # noqa: BLE001 - of another package, and said below
-            good = []
-            for place, body in bodies.items():
-                try:
-                    self._table([body])
-                    good.append(body)
-                except Exception:  # noqa: BLE001 - as above
-                    bad[place] = UNFIT
-            return self._table(good), bad
+            yield self._table([body for _, body in bodies])
+        except Exception:  # noqa: BLE001 - of another package, and said
+            if len(bodies) == 1:
+                bad[bodies[0][0]] = UNFIT
+                return
+            half = len(bodies) // 2
+            yield from self._tables(bodies[:half], bad)
+            yield from self._tables(bodies[half:], bad)
 
     def _table(self, bodies: list[bytes]) -> pa.Table:
         """Return the rows of records, which are read as a block of a file, each with known bytes behind it."""
@@ -135,13 +134,11 @@ class AvroRows:
 
 def _unfit(value: bytes | None, ids: Sequence[int], *, registry: bool) -> str:
     """Return why a value is no record, as far as what comes before one tells."""
-    if value is None:
-        return MISSING
-    if not registry:
-        return ""
-    number = int.from_bytes(value[1:REGISTRY_BYTES], "big")
+    if value is None or not registry:
+        return MISSING if value is None else ""
     if len(value) < REGISTRY_BYTES or value[0]:
         return UNFRAMED
+    number = int.from_bytes(value[1:REGISTRY_BYTES], "big")
     return f"its schema has the number {number}" if ids and number not in ids else ""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from slidejoin.errors import ConfigError, MissingPackageError, SlideJoinError
+from slidejoin.pipeline.source import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,6 @@ KINDS: dict[str, pa.DataType] = {
     "UINT64": pa.decimal128(20, 0), "FIXED64": pa.decimal128(20, 0),
 }  # fmt: skip
 """Types of columns by those of fields."""
-
-MISSING = "it is NULL (the mark of a deleted key)"
 
 
 @lru_cache(maxsize=16)

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["MOST_ROWS", "Limits", "OnlySparkError", "RowSource", "Rows"]
+__all__ = ["MISSING", "MOST_ROWS", "Limits", "OnlySparkError", "RowSource", "Rows"]
+
+MISSING = "it is NULL (the mark of a deleted key)"
+"""Why a record without a value cannot be read."""
 
 MOST_ROWS = 4_000_000
 """Rows of one source after which a micro-batch takes no further file, unless the job file says how many."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidejoin.errors import SlideJoinError
+from slidejoin.pipeline.source import MISSING
 from slidejoin.rows.arrow_buffers import empty_of
 
 if TYPE_CHECKING:
@@ -171,6 +172,11 @@ def _json_block(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
     return _with_times(table.select(schema.names), schema)
 
 
+def _json_converters(schema: pa.Schema) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Return each column's name and the function from a value of JSON to one of it, which raises for what is none."""
+    return [(field.name, _of_json(field.type)) for field in schema]
+
+
 def _separator(options: Mapping[str, str]) -> str:
     return options.get("sep", options.get("delimiter", ","))
 
@@ -203,9 +209,10 @@ def times_of(texts: pa.ChunkedArray[Any], kind: pa.DataType) -> pa.ChunkedArray[
             ]
         )
     # Arrow's grammar is that of `ISO_TIME` where seconds are written and Z is the zone, as nearly everywhere.
-    plain = pc.min(pc.binary_length(texts)).as_py() >= SECONDS and pc.all(pc.ends_with(texts, "Z")).as_py()
-    zoned = pc.ends_with(texts, "Z") if plain else pc.match_substring_regex(texts, ISO_TIME + ZONE)
-    whole = plain or pc.all(zoned).as_py()
+    zoned = pc.ends_with(texts, "Z")
+    if not pc.all(zoned).as_py() or pc.min(pc.binary_length(texts)).as_py() < SECONDS:
+        zoned = pc.match_substring_regex(texts, ISO_TIME + ZONE)
+    whole = pc.all(zoned).as_py()
     if not whole and not pc.all(pc.or_(zoned, pc.match_substring_regex(texts, ISO_TIME + "$"))).as_py():
         raise MisfitError
     try:
@@ -290,7 +297,7 @@ class _Lines:
 
 
 def _json_by_rows(lines: Iterable[bytes], schema: pa.Schema, options: Mapping[str, str], what: str) -> TextRows:
-    converters = [(field.name, _of_json(field.type)) for field in schema]
+    converters = _json_converters(schema)
     nothing = [None] * len(schema)
 
     def converted() -> Iterable[_Converted]:
@@ -516,7 +523,7 @@ def _are_objects(sizes: NDArray[np.int64], data: bytes) -> bool:
 def _one_by_one(
     values: Sequence[bytes | None], schema: pa.Schema, needed: frozenset[str]
 ) -> tuple[pa.Table, dict[int, str]]:
-    converters = [(field.name, _of_json(field.type)) for field in schema]
+    converters = _json_converters(schema)
     rows: list[list[Any]] = []
     bad: dict[int, str] = {}
     for place, value in enumerate(values):
@@ -531,7 +538,7 @@ def _one_by_one(
 
 def _row(value: bytes | None, converters: Any, schema: pa.Schema, needed: frozenset[str]) -> list[Any]:  # noqa: ANN401
     if value is None:
-        raise MisfitError("it is NULL (the mark of a deleted key)")
+        raise MisfitError(MISSING)
     try:
         text = value.decode()
     except UnicodeDecodeError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from slidejoin.errors import ConfigError, MissingPackageError, SlideJoinError
-from slidejoin.pipeline.source import Rows
+from slidejoin.pipeline.source import MISSING, Rows
 from slidejoin.pipeline.text_rows import records_of_json
 from slidejoin.rows.arrow_buffers import empty_of
 
@@ -46,8 +46,6 @@ WAIT = 0.2
 
 FETCHED_BYTES, BACKOFF_MS = 8 << 20, 5
 """Of a partition at once, and when to look for room for more: after a second, by default, in which all was read."""
-
-MISSING = "it is NULL (the mark of a deleted key)"
 
 UNREAD = pa.schema(
     [

@@ -57,8 +57,9 @@ class BiSortIndex(Index):
     """The index of one side's window: a chain of sorted runs in arrival order."""
 
     name = "bi_sort"
-    spans_ordinals, copies = False, True
-    """Runs expire wherever they are in the chain, and are sorted copies."""
+    copies = True
+    spans_ordinals = False
+    """Runs expire wherever they are in the chain."""
 
     def __init__(
         self, dims: int, *, merge: bool = True, options: Options | None = None, own: Tuning | None = None
