@@ -46,13 +46,17 @@ def records(table: pa.Table, first: int) -> Iterator[bytes]:
         yield json.dumps({"n": number, **row}).encode()
 
 
-def create(brokers: str) -> None:
-    """Create the topics that are missing, of one partition: the order of their records is that of the rows."""
+def create(brokers: str) -> bool:
+    """Create the topics that are missing, of one partition, and return whether there are such.
+
+    The order of a partition's records is that of the rows.
+    """
     client = AdminClient({"bootstrap.servers": brokers})
     there = client.list_topics(timeout=PATIENCE).topics
     missing = [NewTopic(topic, 1, 1) for topic in TOPICS if topic not in there]
     for created in client.create_topics(missing).values() if missing else ():
         created.result(PATIENCE)
+    return bool(missing)
 
 
 def length(brokers: str) -> int:
@@ -66,8 +70,8 @@ def length(brokers: str) -> int:
 
 def send(brokers: str, rows: int, rate: int, seed: int) -> int:
     """Write rows to each topic, so many a second, or all at once if `rate` is 0; return how many there are then."""
-    create(brokers)
-    first = length(brokers)
+    # A new topic has no records, and its broker may not be able to say so yet.
+    first = 0 if create(brokers) else length(brokers)
     producer = Producer({"bootstrap.servers": brokers, "linger.ms": 5})
     lots = {topic: records(table.slice(first), first) for topic, table in streams(first + rows, seed).items()}
     size = max(round(rate * STEP), 1) if rate else ALL_AT_ONCE
