@@ -189,6 +189,8 @@ class Tuning:
     """Slots of an empty table of the latest rows of each key."""
     latest_queue: int = 1 << 12
     """Rows for which its queue has room at first."""
+    latest_probes: int = 1 << 13
+    """Left rows for which right rows are queued at once: a queue for 5 M rows had 0.1 s of fresh memory."""
 
     # -- on Spark ------------------------------------------------------------------------------------------------------
 

@@ -142,10 +142,10 @@ def _at_rest(config: JoinSpec, left: GivenTable, right: GivenTable) -> Iterator[
     operator = table_operator(config, schema, table)
     empty, progress = table.slice(0, 0), _Progress(left.rows)
     try:
-        for part in left.parts(names):
-            for out in operator.push_iter(operator.prepare({"left": part, "right": empty})):
+        for push in operator.prepared({"left": part, "right": empty} for part in left.parts(names)):
+            for out in operator.push_iter(push):
                 yield out.rename_columns(whole.names)
-            progress.add(part.num_rows)
+            progress.add(push.rows)
         for out in operator.finish():
             yield out.rename_columns(whole.names)
     finally:

@@ -86,8 +86,17 @@ class AddedColumns:
         return {side: self._with_added(side, table, look_ups[side], values[side]) for side, table in tables.items()}
 
     def _look_up(self, column: pa.ChunkedArray[Any], workers: Workers) -> list[LookUp]:
-        """Find the codes of those texts of a column that have one, each thread those of a stretch of rows."""
-        cuts = [len(column) * part // workers.threads for part in range(workers.threads + 1)]
+        """Find the codes of those texts of a column that have one, each thread those of a stretch of rows.
+
+        With several threads, and only then, the texts of the first rows get codes before: most texts are those of
+        many rows. Where each side has a thread, both would write the table.
+        """
+        head = self._workers.tuning.text_spread if workers.threads > 1 and self._grows else 0
+        first_rows: list[LookUp] = []
+        if head:
+            first_rows = self._table.look_up(column.slice(0, head), self._epoch)
+            self._table.complete(first_rows, self._epoch)
+        cuts = [head + (len(column) - head) * part // workers.threads for part in range(workers.threads + 1)]
         looked_up: dict[int, list[LookUp]] = {}
 
         def part(number: int) -> None:
@@ -95,7 +104,7 @@ class AddedColumns:
             looked_up[number] = self._table.look_up(column.slice(first, last - first), self._epoch)
 
         workers.run([partial(part, number) for number in range(workers.threads)])
-        return [one for number in range(workers.threads) for one in looked_up[number]]
+        return [*first_rows, *(one for number in range(workers.threads) for one in looked_up[number])]
 
     def table(self, table: pa.Table) -> pa.Table:
         """Return the right rows of a table as `taken` does; texts that it has not have no code from now on.

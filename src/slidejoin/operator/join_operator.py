@@ -36,7 +36,7 @@ from slidejoin.plan.latest_terms import LatestTerms
 from slidejoin.plan.output_schema import together
 from slidejoin.rows.widths import TABLE, TableLimit
 from slidejoin.runtime.array_pool import ArrayPool
-from slidejoin.runtime.threads import Workers
+from slidejoin.runtime.threads import Workers, ahead
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -206,8 +206,15 @@ class JoinOperator:
 
         Nothing is inserted yet.
         """
-        coded = tables if self.added is None else self.added.taken(tables)
-        return self._prepare(coded, by, watermark, own_clock=own_clock)
+        return self._prepare(self._with_added(tables), by, watermark, own_clock=own_clock)
+
+    def prepared(self, pushes: Iterator[dict[Side, pa.Table]]) -> Iterator[Push]:
+        """Prepare pushes of rows for a table: while one is joined, another thread reads and codes the next."""
+        for tables in ahead(map(self._with_added, pushes), self.plan.config.threads):
+            yield self._prepare(tables)
+
+    def _with_added(self, tables: dict[Side, pa.Table]) -> dict[Side, pa.Table]:
+        return tables if self.added is None else self.added.taken(tables)
 
     def _prepare(
         self,

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
 from threading import Lock, get_ident, local
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from slidejoin.tuning import tuning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from slidejoin.tuning import Tuning
 
-__all__ = ["Workers", "cores", "pool_of"]
+Item = TypeVar("Item")
+
+__all__ = ["Workers", "ahead", "cores", "pool_of"]
 
 
 def cores() -> int:
@@ -51,6 +53,28 @@ if hasattr(os, "register_at_fork"):
 
 MOST = 4
 """Threads of a join that is given no number: on sixteen cores more were slower, or hardly faster."""
+
+
+def ahead(items: Iterator[Item], threads: int | None) -> Iterator[Item]:
+    """Yield items; while one is used, another thread makes the next, if there is more than one thread.
+
+    Examples
+    --------
+    >>> list(ahead(iter("abc"), 2))
+    ['a', 'b', 'c']
+    """
+    threads, end = Workers(threads).threads, cast("Item", object())
+    if threads == 1:
+        yield from items
+        return
+    item = next(items, end)
+    while item is not end:
+        coming = pool_of(threads).submit(next, items, end)
+        try:
+            yield item
+        finally:
+            wait([coming])
+        item = coming.result()
 
 
 class Workers:

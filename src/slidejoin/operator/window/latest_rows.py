@@ -317,18 +317,26 @@ class LatestRows:
 
     def _look(self, probes: LatestProbes) -> NDArray[np.int64] | None:
         """Return the right row of each probe, in order of what they look for; None if the table cannot tell."""
-        self._queue_to(int(probes.highs[-1]))
-        if not self.tells:
-            return None
-        latest, status, at = np.empty(probes.since.size, np.int64), np.zeros(1, np.int64), 0
+        rows, most = probes.since.size, self._plan.tuning.latest_probes
+        latest = np.empty(rows, np.int64)
+        for first in range(0, rows, most):
+            part = probes if rows <= most else LatestProbes(*(one[first : first + most] for one in probes))
+            self._queue_to(int(part.highs[-1]))
+            if not self.tells or not self._find(part, latest[first : first + most]):
+                return None
+        return latest
+
+    def _find(self, probes: LatestProbes, latest: NDArray[np.int64]) -> bool:
+        """Write the right row of each probe, whose right rows are queued; return whether the table can tell."""
+        status, at = np.zeros(1, np.int64), 0
         while True:
             table = LatestTable(self._slots, self._queue, self._state, self._log)
             at = find_latest(table, probes, at, latest, status)
             if status[0] == ALL_FOUND:
-                return latest
+                return True
             if status[0] != NO_ROOM:
                 self.give_up()
-                return None
+                return False
             self._make_slots(int(probes.since.min()))
 
     def _make_slots(self, oldest: int) -> None:
@@ -361,7 +369,6 @@ class LatestRows:
         """Take the rows of the window, which no left row that waits saw before those."""
         if self.tells:
             self._empty()
-            self._make_room(self._window.payload.rows)
             for piece in self._window.payload:  # in their order
                 self.take(piece.table, piece.base)
 
