@@ -22,14 +22,12 @@ import slidejoin.index.planar.kernels.counting
 import slidejoin.index.planar.kernels.reporting
 import slidejoin.index.sorted_runs.kernels.ascending
 import slidejoin.index.sorted_runs.kernels.buffering
-import slidejoin.index.sorted_runs.kernels.few_matches
 import slidejoin.index.sorted_runs.kernels.further
-import slidejoin.index.sorted_runs.kernels.matching
+import slidejoin.index.sorted_runs.kernels.matches
 import slidejoin.index.sorted_runs.kernels.merging
 import slidejoin.index.sorted_runs.kernels.nearest
 import slidejoin.index.sorted_runs.kernels.ordered_counts
 import slidejoin.index.sorted_runs.kernels.probe_order
-import slidejoin.index.sorted_runs.kernels.reach
 import slidejoin.index.sorted_runs.kernels.reducing
 import slidejoin.index.sorted_runs.kernels.summarising
 import slidejoin.index.sorted_runs.kernels.visibility

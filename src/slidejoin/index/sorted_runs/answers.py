@@ -14,8 +14,7 @@ from slidejoin.index.kernels.found_rows import Pairs, ProbePairs
 from slidejoin.index.kernels.range_search import count_matches, find_ranges
 from slidejoin.index.kernels.searching import AGES, CHECK_AUX, CHECK_SEEN, CHECKS, FIELDS
 from slidejoin.index.sorted_runs.kernels.ascending import BOTH, find_ascending, gather_spots
-from slidejoin.index.sorted_runs.kernels.few_matches import FewMatches, find_few, gather
-from slidejoin.index.sorted_runs.kernels.matching import RangeLines, fill
+from slidejoin.index.sorted_runs.kernels.matches import FewMatches, RangeLines, fill, find_few, gather
 from slidejoin.index.sorted_runs.kernels.nearest import (
     BASE_VALUE,
     DIMENSION,

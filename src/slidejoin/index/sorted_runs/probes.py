@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.index.kernels.range_ends import Ordered
-from slidejoin.index.sorted_runs.kernels.reach import find_reach
+from slidejoin.index.sorted_runs.kernels.further import find_reach
 from slidejoin.index.sorted_runs.run import FAR, Run
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ARRAY", "WORD", "i64_in", "record", "records_in", "u32_in", "u64_in", "word", "words_for"]
+__all__ = ["ARRAY", "LENGTH", "WORD", "i64_in", "record", "records_in", "u32_in", "u64_in", "word", "words_for"]
 
 WORD: np.dtype[Any] = np.dtype(np.int64)
 """The type of a field that is a number, a flag or an address."""
@@ -140,6 +140,8 @@ ARRAY = record(
     ]
 )
 """An array in memory that the caller keeps alive."""
+LENGTH = word(ARRAY, "length")
+"""The place of its length among its words."""
 
 
 @inlined

@@ -13,48 +13,15 @@ from slidejoin.index.cells.kernels.probing import MARGIN
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIEW
 from slidejoin.index.protocol import CELLS
-from slidejoin.jit.vectors.fields import words_for
+from slidejoin.jit.vectors.fields import LENGTH, word, words_for
 from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, key_columns, keys_say_all, near, range_terms
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.kernels.packing import pack_keys
 from slidejoin.operator.fused.kernels.pushing import UNFINISHED, meet, show
-from slidejoin.operator.fused.kernels.work import PARTS, PROBE, STRETCHES, WORK, WRITE
+from slidejoin.operator.fused.kernels.work import LEFT, PARTS, PROBE, PROGRAM, RIGHT, ROLE, STRETCHES, WORK, WRITE
 from slidejoin.operator.fused.packing import PackedKeys, composite_columns
 from slidejoin.operator.fused.partner import partner
-from slidejoin.operator.fused.words import (
-    AFTER,
-    ASIDE,
-    BEFORE,
-    BEYOND,
-    BLOCKS,
-    COUNTING,
-    COUNTS,
-    DONE,
-    FIRST,
-    FIRST_BLOCK,
-    FLOOR,
-    GAVE_UP,
-    INSERTED,
-    LENGTH,
-    LOWER,
-    MARKS,
-    MATCHES,
-    ORDINAL,
-    PROBES,
-    REACH,
-    ROLES,
-    STORED,
-    STORED_COLUMNS,
-    TABLE,
-    TIMES,
-    TOOK,
-    TOTAL,
-    UPPER,
-    VIEWED,
-    WIDE,
-    WOVEN,
-)
 from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.slices import slice_rows
 from slidejoin.runtime.array_pool import address_of, point
@@ -80,6 +47,41 @@ if TYPE_CHECKING:
 __all__ = ["FusedCells", "ProbeSide"]
 
 FARTHEST = (1 << 63) - 1
+
+# -- the words of a push's work ----------------------------------------------------------------------------------------
+
+# Those that Python sets and reads, where they are in the record of kernels; what each is for is said there, in
+# `operator.fused.kernels.work`. Those of a role are counted from where it begins: the right role's `first` is
+# ``words[ROLES["right"] + FIRST]``, and how many probes it has is ``words[ROLES["right"] + PROBES + LENGTH]``.
+
+ROLES: dict[Side, int] = {"left": word(WORK, "roles", LEFT), "right": word(WORK, "roles", RIGHT)}
+"""Where the words of each role begin; those below are counted from there."""
+
+TABLE = tuple(word(ROLE, "table", part) for part in ("slots", "pool", "state"))
+ELIGIBLE, FIRST, VIEWED, COUNTS = (word(ROLE, name) for name in ("eligible", "first", "viewed", "counts"))
+PROBES, MATCHES, STORED = (word(ROLE, name) for name in ("probes", "matches", "stored"))
+ORDINAL, FLOOR, INSERTED = (word(ROLE, name) for name in ("ordinal", "floor", "inserted"))
+TIMES, TIME_COLUMN, BEFORE, AFTER = (word(ROLE, name) for name in ("times", "time_column", "before", "after"))
+STORED_COLUMNS, REACH, WIDE = (word(ROLE, name) for name in ("stored_columns", "reach", "wide"))
+BEYOND, DONE, TOTAL = (word(ROLE, name) for name in ("beyond", "done", "total"))
+LOWER, UPPER = word(ROLE, "lower"), word(ROLE, "upper")
+CHECKED_LOW, CHECKED_HIGH = word(ROLE, "checked_low"), word(ROLE, "checked_high")
+FURTHER_LOW, FURTHER_HIGH = word(ROLE, "further_low"), word(ROLE, "further_high")
+FURTHER_BETWEEN, FURTHER_COLUMN = word(ROLE, "further_between"), word(ROLE, "further_column")
+SHIFTED = tuple(word(ROLE, "shifted", part) for part in ("one", "two", "shifts"))
+SHIFTS_AT = word(ROLE, "shifted", "shifts")
+BOUNDS = tuple(word(ROLE, "bounds", part) for part in ("low", "high", "lows", "highs"))
+MARKS, BLOCKS, FIRST_BLOCK = (word(ROLE, name) for name in ("marks", "blocks", "first_block"))
+"""Words of a role; each of TABLE is an ARRAY, and so are PROBES, MATCHES, STORED, MARKS and BLOCKS."""
+
+COUNTING, ASIDE, WOVEN, GAVE_UP, TOOK = (word(WORK, name) for name in ("counting", "aside", "woven", "gave_up", "took"))
+PROGRAM_AT = word(WORK, "program")
+LINES = tuple(PROGRAM_AT + word(PROGRAM, part) for part in ("code", "constants", "columns"))
+CODE_LENGTH, SIDES_AT, REGISTERS = (
+    PROGRAM_AT + place
+    for place in (word(PROGRAM, "code", "length"), word(PROGRAM, "sides"), word(PROGRAM, "registers"))
+)
+"""Words of both roles; each of LINES, the parts of a program, is an ARRAY."""
 
 
 class ProbeSide:

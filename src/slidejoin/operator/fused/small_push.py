@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from slidejoin.index.factory import cell_table
 from slidejoin.jit.vectors.fields import word, words_for
+from slidejoin.operator.fused.cells import ROLES, VIEWED, WOVEN
 from slidejoin.operator.fused.common import key_columns, near
 from slidejoin.operator.fused.kernels.small_push import (
     GATHERED,
@@ -32,7 +33,6 @@ from slidejoin.operator.fused.kernels.small_push import (
 )
 from slidejoin.operator.fused.kernels.work import LEFT, RIGHT
 from slidejoin.operator.fused.packing import COLUMNS, KeyPacking, composite_columns
-from slidejoin.operator.fused.words import ROLES, VIEWED, WOVEN
 from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows

@@ -16,11 +16,7 @@ import numpy as np
 
 from slidejoin.index.kernels.view import ABOVE, BELOW
 from slidejoin.index.protocol import CELLS
-from slidejoin.operator.fused.cells import NO_ROWS, FusedCells
-from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
-from slidejoin.operator.fused.event_times import EventTimes
-from slidejoin.operator.fused.kernels.pushing import meet, show
-from slidejoin.operator.fused.words import (
+from slidejoin.operator.fused.cells import (
     BOUNDS,
     CHECKED_HIGH,
     CHECKED_LOW,
@@ -33,13 +29,18 @@ from slidejoin.operator.fused.words import (
     GAVE_UP,
     LINES,
     LOWER,
+    NO_ROWS,
     REGISTERS,
     SHIFTED,
     SHIFTS_AT,
     SIDES_AT,
     TIME_COLUMN,
     UPPER,
+    FusedCells,
 )
+from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
+from slidejoin.operator.fused.event_times import EventTimes
+from slidejoin.operator.fused.kernels.pushing import meet, show
 from slidejoin.operator.output import PairOutput
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.closed_ranges import same_keys

@@ -15,9 +15,8 @@ import pyarrow as pa
 from slidejoin.index.factory import cell_table
 from slidejoin.index.kernels.view import view_of
 from slidejoin.jit.interpreted import INTERPRETER
-from slidejoin.jit.vectors.fields import word, words_for
+from slidejoin.jit.vectors.fields import LENGTH, word, words_for
 from slidejoin.operator.fused.common import in_reach
-from slidejoin.operator.fused.words import LENGTH
 from slidejoin.operator.multiway.chains import Combinations, producing_rows
 from slidejoin.operator.multiway.kernels.chaining import (
     CHAIN,

@@ -9,7 +9,7 @@ from numba import types
 
 from slidejoin.index.kernels.searching import BASE, CHECK_SEEN, CHECKS, ROWS, Criteria
 from slidejoin.index.kernels.view import ARRIVED, VIEW, first_seen
-from slidejoin.index.sorted_runs.kernels.few_matches import FewMatches, find_few, gather
+from slidejoin.index.sorted_runs.kernels.matches import FewMatches, find_few, gather
 from slidejoin.jit.compiling import I64, OUT_I64, OUT_I64_2D, U64, kernel
 from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, record, records_in, u32_in
 from slidejoin.jit.vectors.memory import i32_at, i64_at, place_of
