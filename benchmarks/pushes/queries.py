@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ WIDE, SQUARE = REACH * NAMES, SPACE // int(WINDOW**0.5)
 
 MILLISECOND = 1000
 
-Columns = dict[str, pa.Array[Any]]
+Columns: TypeAlias = "dict[str, pa.Array[Any]]"
 
 BAND = f"l.x BETWEEN r.x - {REACH} AND r.x + {REACH}"
 
@@ -121,11 +121,11 @@ QUERIES = {
     "self-join": Query(BAND, {"self_join": True}),
     "left join": Query("l.k = r.k", {"how": "left"}),
     "nearest": Query("l.s = r.s", {"keep": sj.Nearest("l.ts", "r.ts")}),
-    "aggregate": Query(BAND, {"output": sj.Aggregate(n="count", total="sum(r.x)")}),
+    "aggregate": Query(BAND, {"output": sj.Aggregate(pairs="count", total="sum(r.x)")}),
     "strict order": Query(BAND, {"order": "strict"}),
     "memory limit": Query(BAND, {"memory_limit": 1 << 32}),
 }
-QUERIES |= {f"band, ten {name}": Query(BAND, payload=name) for name in PAYLOADS if name != "mixed"}
+QUERIES |= {f"band ten {name}": Query(BAND, payload=name) for name in PAYLOADS if name != "mixed"}
 
 
 def batches(query: Query, rows: int, pushes: int, first: int, seed: int) -> Iterator[tuple[pa.Table, pa.Table]]:
