@@ -11,7 +11,6 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from slidejoin.operator.candidates import RangeCandidates
-from slidejoin.operator.output import PairOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +27,7 @@ class GeneralPath:
 
     def __init__(self, parts: JoinParts) -> None:
         self._parts = parts
-        self.output = PairOutput(
-            parts.plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers, parts.limit
-        )
+        self.output = parts.output()
         """Turns ordinals into output rows."""
 
     def run(self, part: Push, first: dict[Side, int]) -> Generator[pa.Table]:
@@ -44,7 +41,7 @@ class GeneralPath:
         if plan.bound.never:
             slots = part.rows * (2 if plan.config.self_join else 1)
             results = iter([RangeCandidates(slots, parts.workers, parts.memory)])
-        output = PairOutput(plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit)
+        output = parts.output(inexact)
         tables = parts.topology.tables_of(output, part, first)
         if plan.config.output == "count":
             yield from output.counts(map(output.counted, results), part.tables, part.arrivals)

@@ -24,6 +24,7 @@ from slidejoin.operator.ingest.idle_clock import IdleClock, WatermarkWatch, cloc
 from slidejoin.operator.ingest.ingest import Ingest
 from slidejoin.operator.ingest.order_by import sort_values
 from slidejoin.operator.join_type import JoinTypeOutput, marked_sides
+from slidejoin.operator.pair_tables import PairTables
 from slidejoin.operator.parts import JoinParts
 from slidejoin.operator.push import PushBatch
 from slidejoin.operator.slices import slices_of
@@ -132,6 +133,7 @@ class JoinOperator:
         parts = JoinParts(
             plan, chosen.algorithm, limit, self.windows, self.ingest, self.topology, CountTables(plan),
             workers=workers, stats=self.stats, memory=memory, join_type=self.join_type, latest=self.latest,
+            pair_tables=PairTables.of(plan, self.windows, workers, limit, memory),
         )  # fmt: skip
         fuses = at_once and stays and isinstance(self.topology, SharedTopology)
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None

@@ -14,6 +14,7 @@ from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.output_schema import in_strict_order, together
 from slidejoin.rows.arrow_buffers import array_of, buffer_of, by_name
 from slidejoin.rows.gathered import WithNulls
+from slidejoin.rows.output_block import bitmap
 from slidejoin.rows.widths import TableLimit, Widths
 from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.counts import CountTables
     from slidejoin.operator.ingest.arrival import Arrivals
     from slidejoin.operator.pair_filter import PairFilter
+    from slidejoin.operator.pair_tables import PairTables
     from slidejoin.operator.stats import Stats
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.plan.plan import Plan
@@ -106,14 +108,14 @@ class PositionsBlock:
     """
 
     def __init__(self, schema: pa.Schema, places: int) -> None:
-        self._ordinals, self._known = np.empty((2, places), np.int64), np.empty((2, (places >> 3) + 1), np.uint8)
+        ordinals, known = np.empty((2, places), np.int64), [bitmap(places) for _ in SIDES]
         columns = [
             # How many are NULL is counted in slices, once they are written.
-            pa.Array.from_buffers(pa.int64(), places, [buffer_of(bits), buffer_of(ordinals)], -1)
-            for ordinals, bits in zip(self._ordinals, self._known, strict=True)
+            pa.Array.from_buffers(pa.int64(), places, [bits, buffer_of(own)], -1)
+            for own, bits in zip(ordinals, known, strict=True)
         ]
         self._table = pa.Table.from_arrays(columns, schema=schema)
-        one, two = zip(map(address_of, self._ordinals), map(address_of, self._known), strict=True)
+        one, two = zip(map(address_of, ordinals), (bits.address for bits in known), strict=True)
         self._begins = one, two
         self._places, self._used = places, 0
 
@@ -147,12 +149,10 @@ class PairOutput:
         tables: CountTables,
         workers: Workers,
         limit: TableLimit,
+        pairs: PairTables | None,
     ) -> None:
-        self.plan = plan
-        self.windows = windows
-        self.stats = stats
-        self._tables = tables
-        self._workers, self._limit = workers, limit
+        self.plan, self.windows, self.stats = plan, windows, stats
+        self._tables, self._workers, self._limit, self._pair_tables = tables, workers, limit, pairs
         # Terms whose ranges are not exact for these rows are rechecked, pair by pair.
         self._filter = plan.filter(inexact)
 
@@ -209,6 +209,13 @@ class PairOutput:
                     for side, ordinals in (("left", left), ("right", right))
                 ]
                 yield pa.Table.from_arrays(columns, schema=layout.schema)
+            return
+        if self._pair_tables is not None:
+            now = perf_counter()
+            for table in self._pair_tables.tables(left, right):
+                self.stats.since("payload", now)
+                yield table
+                now = perf_counter()
             return
         names = {side: layout.names(side) for side in SIDES}
         for _, taken in self._taken(names, left, right, "payload"):

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from slidejoin.operator.window.side import SideWindow
     from slidejoin.predicate.truth.pair_programs import PairProgram
     from slidejoin.rows.chunk import Fixed
-    from slidejoin.rows.directory import Directory
     from slidejoin.sides import Side
 
 __all__ = ["PairFilter", "pair_filter"]
@@ -100,8 +99,9 @@ def pair_filter(program: PairProgram, windows: Mapping[Side, SideWindow]) -> Pai
                 return None
             offset = records.offsets[number]
             first, last = min(first, offset), max(last, offset + records.columns[number].dtype.itemsize - 1)
-            columns[register] = ROLES[side], how, offset, _marks(directory, number), register
-        sides[ROLES[side]] = address_of(ring), ring.size, directory.shift, records.dtype.itemsize, first, last
+            columns[register] = ROLES[side], how, offset, number if directory.has_nulls(number) else -1, register
+        at = address_of(ring), ring.size, directory.shift, records.dtype.itemsize, first, last
+        sides[ROLES[side]] = *at, address_of(directory.marks)
     constants, texts = _with_texts(program)
     return PairFilter(BoundCode(program.code, constants, columns, sides, program.registers), texts)
 
@@ -139,9 +139,3 @@ def _how(column: Fixed) -> int | None:
     if pa.types.is_signed_integer(kind) or any(is_one(kind) for is_one in times):
         return LOADS[width]
     return None
-
-
-def _marks(directory: Directory, number: int) -> int:
-    """Return the address of the addresses of a column's marks, 0 if none is NULL."""
-    marks = directory.marks_of(number)
-    return 0 if marks is None else address_of(marks)

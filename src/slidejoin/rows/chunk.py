@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import buffer_of, from_buffer, values_in
+from slidejoin.rows.arrow_buffers import buffer_of
+from slidejoin.rows.kernels.batch_rows import BITS, NULLS
 from slidejoin.rows.kernels.gathering import GATHER
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, is_text, text_arrays
-from slidejoin.rows.widths import SLICE, in_one_chunk
+from slidejoin.rows.widths import SLICE, TEXTS, in_one_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Chunk", "Fixed", "Records", "arrow_of", "records_of", "validity_of"]
+__all__ = ["Chunk", "Fixed", "Records", "arrow_of", "records_of"]
 
 LINE = 64
 """Bytes of a cache line."""
@@ -31,6 +32,9 @@ PADDED = 8
 """Records are made as long as a cache line where that takes at most this many bytes."""
 
 BOOLEAN = pa.bool_().id
+
+WIDEST, ALIGNED = 64, (1, 2, 4, 8, 16)
+"""Bytes of the widest values that records hold, and of those that lie at a multiple of them."""
 
 WORDS = np.dtype((np.uint64, 2))
 """How a text is stored in its record, see `rows.kernels.records`."""
@@ -47,8 +51,6 @@ class Fixed(NamedTuple):
         Its type.
     dtype : numpy.dtype
         The type that its values are stored as: booleans as bytes.
-    direct : bool
-        Whether the values lie in memory as NumPy has them.
     text : bool
         Whether it is of strings or binary, whose bytes are stored elsewhere if they are many.
     """
@@ -57,20 +59,12 @@ class Fixed(NamedTuple):
     place: int
     kind: pa.DataType
     dtype: np.dtype[Any]
-    direct: bool
     text: bool = False
 
-    def source(self, column: pa.ChunkedArray[Any]) -> NDArray[Any]:
-        """Return the values of a column; whatever lies under a NULL."""
-        if self.direct and not column.null_count:
-            return values_in(column, self.dtype)
-        array = _one_array(column)
-        buffer = array.buffers()[1]
-        if len(array) == 0 or buffer is None:
-            return np.zeros(len(array), self.dtype)
-        if pa.types.is_boolean(self.kind):
-            return _unpacked(buffer, array.offset, len(array))
-        return from_buffer(buffer, self.dtype, len(array), array.offset * self.dtype.itemsize)
+    @property
+    def code(self) -> int:
+        """How its values are copied, see `rows.kernels.batch_rows`."""
+        return -TEXTS[self.kind.id] if self.text else BITS if self.kind.id == BOOLEAN else self.dtype.itemsize
 
 
 class Records(NamedTuple):
@@ -104,21 +98,20 @@ def records_of(schema: pa.Schema) -> Records:
     """Return the record layout for a schema; other columns are stored in pieces of Arrow."""
     columns = []
     for place, field in enumerate(schema):
-        kind = field.type
-        if pa.types.is_boolean(kind):
-            columns.append(Fixed(field.name, place, kind, np.dtype(np.uint8), direct=False))
-        elif is_text(kind):
-            columns.append(Fixed(field.name, place, kind, WORDS, direct=False, text=True))
-        elif pa.types.is_primitive(kind) and kind.bit_width // 8 in GATHER:
-            direct = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            dtype = np.dtype(kind.to_pandas_dtype()) if direct else np.dtype(f"u{kind.bit_width // 8}")
-            columns.append(Fixed(field.name, place, kind, dtype, direct))
+        kind, width = field.type, _width(field.type)
+        if is_text(kind):
+            columns.append(Fixed(field.name, place, kind, WORDS, text=True))
+        elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            columns.append(Fixed(field.name, place, kind, np.dtype(kind.to_pandas_dtype())))
+        elif 0 < width <= WIDEST:
+            columns.append(Fixed(field.name, place, kind, np.dtype(f"u{width}" if width in GATHER else f"V{width}")))
+    widths = [column.dtype.itemsize for column in columns]
     offsets, end = [0] * len(columns), 0
-    # The widest first: then each lies at a multiple of its width.
-    for number in sorted(range(len(columns)), key=lambda number: -columns[number].dtype.itemsize):
+    # The widest first, and odd ones last: then each of the others lies at a multiple of its width.
+    for number in sorted(range(len(columns)), key=lambda number: (widths[number] not in ALIGNED, -widths[number])):
         offsets[number] = end
-        end += columns[number].dtype.itemsize
-    unit = min(8, max((column.dtype.itemsize for column in columns), default=1))
+        end += widths[number]
+    unit = min(8, max((width for width in widths if width in ALIGNED), default=1))
     stride = -(-end // unit) * unit
     padding = -stride % LINE
     dtype = np.dtype(
@@ -147,36 +140,40 @@ class Chunk:
         Each of these columns: a field of the records, of texts (capacity, 2) words.
     heap : Heap
         The bytes of long texts.
-    valid : list of (capacity,) uint8 or None
-        Where they are not NULL; None while all are not.
-    whole : bool
-        Whether none of these values is NULL.
+    marks : (capacity, bytes) uint8 or None
+        A bit for each of them, 1 where it is not NULL; None while all are.
+    stored : (columns, STORED) int64
+        Where each of them is, and its marks, see `rows.kernels.batch_rows`.
     pieces : list of Piece
         The other columns.
     """
 
-    __slots__ = ("base", "end", "heap", "limit", "origin", "pieces", "rows", "time_max", "valid", "values", "whole")
+    __slots__ = ("base", "end", "heap", "limit", "marks", "origin", "pieces", "rows", "stored", "time_max", "values")
 
-    def __init__(self, base: int, origin: int, limit: int, rows: NDArray[np.void], heap: Heap) -> None:
+    def __init__(
+        self, base: int, origin: int, limit: int, rows: NDArray[np.void], heap: Heap, stored: NDArray[np.int64]
+    ) -> None:
         self.base = self.end = base
         self.origin = origin
         self.limit = limit
         self.time_max: int | None = None
         self.rows, self.heap = rows, heap
         self.values: list[NDArray[Any]] = [rows[name] for name in rows.dtype.names or ()]
-        self.valid: list[NDArray[np.uint8] | None] = [None] * len(self.values)
-        self.whole = True
+        self.marks: NDArray[np.uint8] | None = None
+        self.stored = stored.copy()
         self.pieces: list[Piece] = []
 
-    def mark(self, column: int, start: int, valid: NDArray[np.uint8]) -> bool:
-        """Record which of the newest rows are not NULL; return whether these are the chunk's first marks."""
-        marks, place = self.valid[column], start - self.origin
-        fresh = marks is None
-        if marks is None:
-            marks = self.valid[column] = np.ones(self.limit - self.origin, np.uint8)
-            self.whole = False
-        marks[place : place + valid.size] = valid
-        return fresh
+    def mark(self, columns: Sequence[int]) -> None:
+        """Keep marks of columns that had no NULL so far."""
+        if self.marks is None:
+            self.marks = np.full((self.limit - self.origin, len(self.values) + 7 >> 3), 255, np.uint8)
+        self.stored[columns, NULLS] = 1
+
+    def valid(self, column: int, rows: slice) -> NDArray[np.uint8] | None:
+        """Return 1 where a column of some rows is not NULL, 0 where it is, (n,) uint8; None if it has had no NULL."""
+        if self.marks is None or not self.stored[column, NULLS]:
+            return None
+        return self.marks[rows, column >> 3] >> np.uint8(column & 7) & np.uint8(1)
 
     def add(self, table: pa.Table) -> int:
         """Add the other columns of the newest rows; return by how many bytes they grew.
@@ -206,12 +203,20 @@ class Chunk:
         """Return a copy of the rows."""
         columns: dict[str, Any] = {}
         rows = slice(self.base - self.origin, self.end - self.origin)
-        for column, values, valid in zip(fixed, self.values, self.valid, strict=True):
-            columns[column.name] = arrow_of(column, values[rows].copy(), None if valid is None else valid[rows])
+        for number, (column, values) in enumerate(zip(fixed, self.values, strict=True)):
+            columns[column.name] = arrow_of(column, values[rows].copy(), self.valid(number, rows))
         if self.pieces:
             others = in_one_chunk(pa.concat_tables([piece.table for piece in self.pieces]))
             columns |= dict(zip(others.schema.names, others.columns, strict=True))
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Return the bytes that a value of fixed width takes in a record, a bit's is one; 0 for other types."""
+    if pa.types.is_boolean(kind):
+        return 1
+    plain = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind)
+    return kind.bit_width // 8 if plain or pa.types.is_fixed_size_binary(kind) else 0
 
 
 def arrow_of(
@@ -226,27 +231,6 @@ def arrow_of(
     marks = None if valid is None or valid.all() else _packed(valid)
     data = _packed(values) if column.kind.id == BOOLEAN else buffer_of(values)
     return pa.Array.from_buffers(column.kind, values.size, [marks, data], -1 if marks is not None else 0)
-
-
-def validity_of(column: pa.ChunkedArray[Any]) -> NDArray[np.uint8]:
-    """Return 1 where a column is not NULL, 0 where it is, (n,) uint8."""
-    marks = [_marks_of(chunk) for chunk in column.chunks]
-    return marks[0] if len(marks) == 1 else np.concatenate([np.empty(0, np.uint8), *marks])
-
-
-def _marks_of(array: pa.Array[Any]) -> NDArray[np.uint8]:
-    bitmap = array.buffers()[0]
-    return np.ones(len(array), np.uint8) if bitmap is None else _unpacked(bitmap, array.offset, len(array))
-
-
-def _one_array(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)  # type: ignore[return-value]  # the stubs are of pyarrow 20
-
-
-def _unpacked(buffer: pa.Buffer, offset: int, rows: int) -> NDArray[np.uint8]:
-    first, skipped = offset // 8, offset % 8
-    data = from_buffer(buffer, np.uint8, (skipped + rows + 7) // 8, first)
-    return np.unpackbits(data, count=skipped + rows, bitorder="little")[skipped:]
 
 
 def _packed(marks: NDArray[Any]) -> pa.Buffer:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slidejoin.rows.arrow_buffers import buffer_of
+from slidejoin.rows.kernels.batch_rows import NULLS
 from slidejoin.rows.kernels.gathering import gather_marks
 from slidejoin.rows.kernels.records import gather_rows
 
@@ -51,13 +52,16 @@ class Directory:
         ]
         self._shift = shift
         self._bases: NDArray[np.int64] | None = None
+        self.version = 0
+        """Changes when columns get NULLs, or marks lie elsewhere."""
         self._resize(self._least)
 
     def _resize(self, units: int) -> None:
         columns = len(self._records.columns)
+        self.version += 1
         self._marked = [False] * columns
         self._rows = np.zeros(units, np.int64)
-        self._marks = [np.zeros(units, np.int64) for _ in range(columns)]
+        self._marks = np.append(self._rows, columns + 7 >> 3)
 
     def opened(self, chunks: Sequence[Chunk]) -> None:
         """Add the newest of the chunks."""
@@ -95,16 +99,24 @@ class Directory:
     def _enter(self, chunk: Chunk) -> None:
         places = np.arange(chunk.base >> self._shift, ((chunk.limit - 1) >> self._shift) + 1) & (self._rows.size - 1)
         self._rows[places] = self.address(chunk)
-        for number, known in enumerate(self._marks):
-            known[places] = marks = _marks(chunk, number)
-            self._marked[number] |= marks != 0
+        self._marks[places] = self._marks_at(chunk)
+        self._mark(chunk)
 
     def _search(self, chunks: Sequence[Chunk]) -> None:
+        self.version += 1
         self._bases = np.array([chunk.base for chunk in chunks], np.int64)
         self._rows = np.array([self.address(chunk) for chunk in chunks], np.int64)
-        for number in range(len(self._marks)):
-            self._marks[number] = np.array([_marks(chunk, number) for chunk in chunks], np.int64)
-            self._marked[number] = bool(self._marks[number].any())
+        self._marks = np.array([*map(self._marks_at, chunks), self._marks[-1]], np.int64)
+        self._marked = [False] * len(self._marked)
+        for chunk in chunks:
+            self._mark(chunk)
+
+    def _mark(self, chunk: Chunk) -> None:
+        """Remember which columns have NULLs."""
+        for number in np.flatnonzero(chunk.stored[:, NULLS]).tolist():
+            if not self._marked[number]:
+                self._marked[number] = True
+                self.version += 1
 
     @property
     def ring(self) -> NDArray[np.int64] | None:
@@ -113,6 +125,11 @@ class Directory:
         The unit of an ordinal is ``(ordinal >> shift) & (ring.size - 1)``.
         """
         return self._rows if self._bases is None else None
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The addresses of `ring`, or without one of each chunk."""
+        return self._rows
 
     @property
     def shift(self) -> int:
@@ -128,13 +145,22 @@ class Directory:
         """Whether that column has had NULLs since all addresses were entered again."""
         return self._marked[number]
 
-    def marks_of(self, number: int) -> NDArray[np.int64] | None:
-        """Return the addresses of a column's marks, as `ring` has those of records; None if no chunk has a NULL."""
-        return self._marks[number] if self._marked[number] else None
+    @property
+    def marks(self) -> NDArray[np.int64]:
+        """The addresses that the marks of ordinal 0 would have, 0 without any, as `rows` has those of records.
+
+        Behind them is how many bytes of marks a row has.
+        """
+        return self._marks
 
     def address(self, chunk: Chunk) -> int:
         """Return the address that the record of ordinal 0 would have if it were in that chunk."""
         return int(chunk.rows.ctypes.data) - chunk.origin * self._stride
+
+    def _marks_at(self, chunk: Chunk) -> int:
+        """Return the address that the marks of ordinal 0 would have if it were in that chunk, 0 without any."""
+        marks = chunk.marks
+        return 0 if marks is None else int(marks.ctypes.data) - chunk.origin * marks.shape[1]
 
     def places(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the place among the addresses of each ordinal, both (n,) int64."""
@@ -161,16 +187,10 @@ class Directory:
         gather_rows(*given, np.array(places, np.int64), sizes)
         return list(zip(out, sizes.tolist(), strict=True))
 
-    def marks(self, number: int, ordinals: NDArray[np.int64]) -> NDArray[np.uint8] | None:
-        """Return 1 where a column is not NULL, 0 where it is, (n,) uint8; None if no chunk has a NULL there."""
+    def valid(self, number: int, ordinals: NDArray[np.int64]) -> NDArray[np.uint8] | None:
+        """Return 1 where a column is not NULL, 0 where it is, (n,) uint8; None if no row has a NULL there."""
         if not self._marked[number]:
             return None
         out = np.empty(ordinals.size, np.uint8)
-        gather_marks(self._marks[number], self.places(ordinals), ordinals, out)
+        gather_marks(self._marks, self.places(ordinals), ordinals, number, out)
         return out
-
-
-def _marks(chunk: Chunk, number: int) -> int:
-    """Return the address that ordinal 0 would have in a column's marks, 0 without any."""
-    marks = chunk.valid[number]
-    return 0 if marks is None else int(marks.ctypes.data) - chunk.origin

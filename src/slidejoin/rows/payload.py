@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import buffer_of
-from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of, validity_of
+from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of
 from slidejoin.rows.directory import Directory
+from slidejoin.rows.exported import ExportedBatch
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.gathered import Gathered, InRecords
+from slidejoin.rows.kernels.batch_rows import STORED, fits_records, store_rows
+from slidejoin.rows.kernels.exported import LISTED, locate_values
+from slidejoin.rows.kernels.gathering import GATHER
 from slidejoin.rows.kernels.writing import put_columns, stage_of
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.text import Heap, long_bytes
@@ -91,7 +94,6 @@ class Payload:
         self.chunks: list[Chunk] = []
         self._records = records_of(schema if merge else pa.schema([]))
         self._fixed = self._records.columns
-        self._no_nulls = (None,) * len(self._fixed)
         self._number = {column.name: number for number, column in enumerate(self._fixed)}
         self._others = [name for name in schema.names if name not in self._number]
         # Rows that have no column but those of records need no table; of rows without any their number is in one.
@@ -100,6 +102,15 @@ class Payload:
         self._stage: NDArray[np.int64] | None = None
         widths = [column.dtype.itemsize for column in self._fixed]
         self._layout = np.array([*zip(self._records.offsets, widths, strict=True)], np.int64).reshape(-1, 2)
+        columns = [(one.place, one.code, at, 0) for one, at in zip(self._fixed, self._records.offsets, strict=True)]
+        self._stored = np.array(columns, np.int64).reshape(-1, STORED)
+        self._needs, self._exported = np.zeros(len(columns) + 1, np.int64), ExportedBatch()
+        # Of columns that are copied as they are, by their places: the addresses of their values.
+        self._flows = all(one.code in GATHER for one in self._fixed)
+        places = [
+            (one.place, width, number) for number, (one, width) in enumerate(zip(self._fixed, widths, strict=True))
+        ]
+        self._listed, self._addresses = np.array(places, np.int64).reshape(-1, LISTED), np.zeros(len(places), np.int64)
         self._expected = min(expected, SHARE * EXPECTED_BYTES // max(self._width, 1))
         self._shift = max(self._tuning.chunk_rows, 1).bit_length() - 1
         self._directory = Directory(self._records, self._shift, self._tuning)
@@ -124,26 +135,74 @@ class Payload:
         if not self.merge:
             self._append_whole(Piece(base, table, time_max))
             return
-        sources = [(column, table.column(column.place)) for column in self._fixed]
-        values = [None if column.text else column.source(data) for column, data in sources]
-        nulls = [validity_of(data) if data.null_count else None for _, data in sources]
-        self._fill(base, table.num_rows, time_max, live_rows, values, nulls, table)
+        rows, others = table.num_rows, table.select(self._others) if self.keeps_pieces else None
+        batches = table.to_batches() if self._fixed else []
+        place = start = 0  # in the batch, and in the table
+        while start < rows:
+            chunk = self._open(base + start, live_rows)
+            count = min(rows - start, chunk.limit - chunk.end)
+            if batches:
+                count = min(count, batches[0].num_rows - place)
+                self._store(batches[0], place, count, chunk, live_rows)
+                place += count
+                if place == batches[0].num_rows:
+                    del batches[0]
+                    place = 0
+            if others is not None:
+                self._other_bytes += chunk.add(others if count == rows else others.slice(start, count))
+                self._gather = None
+            chunk.end += count
+            if time_max is not None:
+                chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
+            start += count
+        self.rows += rows
+
+    def _store(self, batch: pa.RecordBatch, first: int, rows: int, chunk: Chunk, live_rows: int) -> None:
+        """Write rows of a batch into the records of a chunk that has room."""
+        exported, heap = self._exported, chunk.heap
+        target = self._directory.address(chunk) + chunk.end * self._width
+        exported.export(batch)
+        try:
+            if rows >= self._tuning.flowing_rows and self._flow(first, rows, target, live_rows, chunk):
+                return
+            while not fits_records(exported.address, chunk.stored, first, rows, heap.room, self._needs):
+                self._make_fit(chunk)
+            before = int(heap.room[0])
+            marks = 0 if chunk.marks is None else int(chunk.marks[chunk.end - chunk.origin :].ctypes.data)
+            store_rows(exported.address, chunk.stored, first, rows, target, self._width, marks, heap.room)
+            heap.used += int(heap.room[0]) - before
+            self._long_bytes += int(heap.room[0]) - before
+        finally:
+            exported.release()
+
+    def _make_fit(self, chunk: Chunk) -> None:
+        """Make what the rows need that were found not to fit: marks of NULLs, and memory for long texts."""
+        nulls = np.flatnonzero(self._needs[:-1]).tolist()
+        if nulls:
+            chunk.mark(nulls)
+            self._directory.marked(self.chunks)
+        chunk.heap.reserve(int(self._needs[-1]))
+
+    def _flow(self, first: int, rows: int, target: int, live_rows: int, chunk: Chunk) -> bool:
+        """Write many rows without NULLs, texts and bits into a window that is larger than the caches, or return False.
+
+        The batch is the one that is exported.
+        """
+        large = max(live_rows, self._expected) * self._width >= self._tuning.flowing_window
+        if not large or not self._flows or chunk.marks is not None:
+            return False
+        if not locate_values(self._exported.address, self._listed, self._addresses):
+            return False
+        if self._stage is None:
+            self._stage = stage_of(self._width)
+        put_columns(self._addresses + first * self._layout[:, 1], self._layout, target, self._width, rows, self._stage)
+        return True
 
     @property
     def plain(self) -> tuple[Fixed, ...]:
         """The columns, if records hold all of them and no texts; else nothing."""
-        if not self.merge or self.keeps_pieces or any(column.text for column in self._fixed):
-            return ()
-        return self._fixed
-
-    def append_values(
-        self, base: int, values: Sequence[NDArray[np.generic]], rows: int, time_max: int | None, live_rows: int
-    ) -> None:
-        """Add the newest rows as `append_rows` does, given as the `plain` columns' values (rows,), none of them NULL.
-
-        A third of the time for few rows.
-        """
-        self._fill(base, rows, time_max, live_rows, values, self._no_nulls, None)
+        fixed = self._fixed
+        return fixed if self.merge and not self.keeps_pieces and all(one.code in GATHER for one in fixed) else ()
 
     def room(self, rows: int) -> Chunk | None:
         """Return the chunk whose records take so many more rows, without NULLs; None if a new one is needed first.
@@ -151,74 +210,13 @@ class Payload:
         After writing them there, the `plain` columns, call `wrote`.
         """
         chunk = self.chunks[-1] if self.chunks else None
-        return chunk if chunk is not None and chunk.whole and chunk.end + rows <= chunk.limit else None
+        fits = chunk is not None and chunk.end + rows <= chunk.limit and chunk.marks is None
+        return chunk if fits else None
 
     def wrote(self, rows: int) -> None:
         """Count so many rows that were written into the newest chunk, see `room`."""
         self.chunks[-1].end += rows
         self.rows += rows
-
-    def _fill(
-        self,
-        base: int,
-        rows: int,
-        time_max: int | None,
-        live_rows: int,
-        values: Sequence[NDArray[np.generic] | None],
-        nulls: Sequence[NDArray[np.uint8] | None],
-        table: pa.Table | None,
-    ) -> None:
-        """Copy rows into chunks: `values` and `nulls` of each column, None without; the rest is in the table."""
-        start = 0
-        while start < rows:
-            chunk = self._open(base + start, live_rows)
-            count = min(rows - start, chunk.limit - chunk.end)
-            end, place = start + count, chunk.end - chunk.origin
-            part = None if table is None or count == rows else table.slice(start, count)
-            put = count >= self._tuning.flowing_rows and self._put(chunk, values, start, count, live_rows)
-            for number, data in enumerate(values):
-                into = chunk.values[number][place : place + count]
-                if data is not None:
-                    if not put:
-                        into[:] = data if count == rows else data[start:end]
-                elif table is not None:
-                    texts = (table if part is None else part).column(self._fixed[number].place)
-                    self._long_bytes += chunk.heap.put(texts, into)
-                known = nulls[number]
-                if known is not None or chunk.valid[number] is not None:
-                    marks = np.ones(count, np.uint8) if known is None else known[start:end]
-                    if chunk.mark(number, chunk.end, marks):
-                        self._directory.marked(self.chunks)
-            if self.keeps_pieces and table is not None:
-                self._other_bytes += chunk.add((table if part is None else part).select(self._others))
-                self._gather = None
-            chunk.end += count
-            if time_max is not None:
-                chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
-            start = end
-        self.rows += rows
-
-    def _put(
-        self,
-        chunk: Chunk,
-        values: Sequence[NDArray[np.generic] | None],
-        start: int,
-        count: int,
-        live_rows: int,
-    ) -> bool:
-        """Write many rows of columns without texts into a window that is larger than the caches, or return False."""
-        if max(live_rows, self._expected) * self._width < self._tuning.flowing_window:
-            return False
-        addresses = []
-        for column, data in zip(self._fixed, values, strict=True):
-            if data is None or data.dtype != column.dtype or not data.flags.c_contiguous:
-                return False
-            addresses.append(buffer_of(data).address + start * data.dtype.itemsize)
-        if self._stage is None:
-            self._stage = stage_of(self._width)
-        target = self._directory.address(chunk) + chunk.end * self._width
-        put_columns(np.array(addresses, np.int64), self._layout, target, self._width, count, self._stage)
-        return True
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one: the next rows begin a new chunk."""
@@ -226,7 +224,7 @@ class Payload:
             self.chunks[-1].limit = self.chunks[-1].end
 
     def _append_whole(self, piece: Piece) -> None:
-        chunk = Chunk(piece.base, piece.base, piece.end, self._records.memory(0), Heap([], self._tuning))
+        chunk = Chunk(piece.base, piece.base, piece.end, self._records.memory(0), Heap([], self._tuning), self._stored)
         chunk.pieces.append(piece)
         chunk.end, chunk.time_max = piece.end, piece.time_max
         self.chunks.append(chunk)
@@ -245,7 +243,7 @@ class Payload:
         fitting = [(rows, heap) for rows, heap in self._spare if rows.size == capacity]
         rows, heap = fitting.pop() if fitting else (self._records.memory(capacity), Heap([], self._tuning))
         self._spare = fitting
-        chunk = Chunk(base, origin, origin + capacity, rows, heap.emptied())
+        chunk = Chunk(base, origin, origin + capacity, rows, heap.emptied(), self._stored)
         self.chunks.append(chunk)
         self._directory.opened(self.chunks)
         return chunk
@@ -267,7 +265,12 @@ class Payload:
             if numbers:
                 gathered = self._directory.gather(numbers, ordinals)
                 held = [
-                    InRecords(self._fixed[number], values, self._directory.marks(number, ordinals), size)
+                    InRecords(
+                        self._fixed[number],
+                        values,
+                        self._directory.valid(number, ordinals),
+                        size if self._fixed[number].text else 0,
+                    )
                     for number, (values, size) in zip(numbers, gathered, strict=True)
                 ]
         return Gathered(schema, ordinals.size, fixed, held, located)
@@ -321,11 +324,12 @@ class Payload:
         rows = [(one, slice(max(first, one.base) - one.origin, min(end, one.end) - one.origin)) for one in touched]
         for number in numbers:
             values = np.concatenate([one.values[number][places] for one, places in rows])
-            known = [(one.valid[number], places) for one, places in rows]
+            known = [one.valid(number, places) for one, places in rows]
             marks = None
-            if any(valid is not None for valid, _ in known):
-                whole = (np.ones(places.stop, np.uint8) if valid is None else valid for valid, places in known)
-                marks = np.concatenate([valid[places] for valid, (_, places) in zip(whole, known, strict=True)])
+            if any(valid is not None for valid in known):
+                sizes = (places.stop - places.start for _, places in rows)
+                both = zip(known, sizes, strict=True)
+                marks = np.concatenate([np.ones(size, np.uint8) if valid is None else valid for valid, size in both])
             columns.append(arrow_of(self._fixed[number], values, marks))
         return pa.Table.from_arrays(columns, schema=schema)
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import buffer_of, chunks_of, from_buffer
-from slidejoin.rows.kernels.records import SHORT, TEXT, TextArray, put_texts, take_texts
+from slidejoin.rows.kernels.batch_rows import HEAP
+from slidejoin.rows.kernels.records import SHORT, TEXT, TextArray, take_texts
 from slidejoin.rows.widths import TEXTS
 
 if TYPE_CHECKING:
@@ -41,38 +42,22 @@ class Heap:
     def __init__(self, spare: list[NDArray[np.uint8]], tuning: Tuning) -> None:
         self._spare, self._tuning = spare, tuning
         self._blocks: list[NDArray[np.uint8]] = []
-        self._room = np.zeros(2, np.int64)
+        self.room = np.zeros(HEAP, np.int64)
+        """The address of the next free byte, and of the end of that block."""
         self.used = 0
         """Bytes of the texts."""
 
-    def put(self, column: pa.ChunkedArray[Any], texts: NDArray[np.uint64]) -> int:
-        """Write a column into records, of which `texts` (n, 2) is one field; return the bytes that it took here."""
-        target, stride, done, before = int(texts.ctypes.data), texts.strides[0], 0, self.used
-        for array in column.chunks:
-            if len(array):
-                self._put(array, target + done * stride, stride)
-                done += len(array)
-        return self.used - before
-
-    def _put(self, array: pa.Array[Any], target: int, stride: int) -> None:
-        texts, start = text_array(array), 0
-        while True:
-            before = int(self._room[0])
-            start = put_texts(texts, start, target, stride, self._room)
-            self.used += int(self._room[0]) - before
-            if start == len(array):
-                return
-            offsets = offsets_of(array)
-            self._grow(int(offsets[-1]) - int(offsets[start]))
-
-    def _grow(self, least: int) -> None:
+    def reserve(self, least: int) -> None:
+        """Make room for so many more bytes."""
+        if least <= int(self.room[1] - self.room[0]):
+            return
         block = next((block for block in self._spare if block.size >= least), None)
         if block is None:
             last = self._blocks[-1].size if self._blocks else self._tuning.text_block // 2
             block = np.empty(max(least, min(2 * last, self._tuning.largest_text_block)), np.uint8)
         self._spare = [spare for spare in self._spare if spare is not block]
         self._blocks.append(block)
-        self._room[:] = block.ctypes.data, block.ctypes.data + block.size
+        self.room[:] = block.ctypes.data, block.ctypes.data + block.size
 
     def emptied(self) -> Heap:
         """Return a heap that has all memory of this one, after its chunk is freed."""

@@ -30,6 +30,7 @@ __all__ = [
     "load_like",
     "place_of",
     "prefetch_at",
+    "put_8",
     "put_32",
     "put_64",
     "u8_at",
@@ -85,7 +86,7 @@ def _storer(bits: int, plain: Any) -> Callable[[Any, Any], None]:  # noqa: ANN40
     return compiled
 
 
-put_32, put_64 = _storer(32, ctypes.c_uint32), _storer(64, ctypes.c_uint64)
+put_8, put_32, put_64 = _storer(8, ctypes.c_uint8), _storer(32, ctypes.c_uint32), _storer(64, ctypes.c_uint64)
 
 
 @intrinsic

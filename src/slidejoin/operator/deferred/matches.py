@@ -10,7 +10,6 @@ import numpy as np
 from slidejoin.index.kernels.view import view_of
 from slidejoin.index.probe import ProbeBatch
 from slidejoin.operator.candidates import candidates_of, written
-from slidejoin.operator.output import PairOutput
 from slidejoin.operator.probe_batch import key_ranges
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.spec.window import EVERYTHING
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from slidejoin.operator.deferred.intervals import Intervals
+    from slidejoin.operator.output import PairOutput
     from slidejoin.operator.parts import JoinParts
     from slidejoin.predicate.bind import BoundFilter
 
@@ -91,9 +91,7 @@ class Matches:
         with parts.stats.step("keys"):
             inexact = {*parts.plan.loose, *batch.inexact, *index.inexact}
         condition = parts.plan.filter(inexact)
-        output = PairOutput(
-            parts.plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit
-        )
+        output = parts.output(inexact)
         for candidates in candidates_of(index, batch, parts.workers, parts.memory):
             for places, right in written(candidates.of, parts.limit):
                 seen = (right >= since[places]) & (right < until[places])

@@ -9,7 +9,6 @@ import numpy as np
 from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
 from slidejoin.operator.ingest.batch_columns import ColumnPlaces
 from slidejoin.operator.ingest.ingest import Push
-from slidejoin.operator.output import PairOutput
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate.ranges.terms import RangeTerm
 from slidejoin.sides import SIDES
@@ -77,11 +76,10 @@ class FusedPush:
         self._counting = plan.config.output == "count"
         self._counted_columns = bool(plan.layout.columns)
         self._join_type = parts.join_type
-        self._output = PairOutput(plan, parts.windows, parts.stats, (), parts.count_tables, parts.workers, parts.limit)
+        self._output = parts.output()
         compared = [term for term in plan.terms if isinstance(term, RangeTerm)]
         self._may_squeeze = any(key.may_squeeze for term in compared for key in term.pair)
-        held = {side: parts.windows[side].payload.plain for side in SIDES}
-        self._places = ColumnPlaces(plan, keys, held)
+        self._places = ColumnPlaces(plan, keys)
         # Reused for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -106,11 +104,7 @@ class FusedPush:
 
     def _hold(self, side: Side, columns: BatchColumns, first: int, time_max: int | None) -> None:
         """Store the rows of one side, without their keys."""
-        window, values = self._parts.windows[side], self._places.held(side, columns)
-        if values:
-            window.hold_values(values, columns.rows, first, time_max)
-        else:
-            window.hold(columns.stored, first, time_max)
+        self._parts.windows[side].hold(columns.stored, first, time_max)
 
     def _counts(
         self,

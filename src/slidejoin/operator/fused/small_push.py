@@ -10,9 +10,7 @@ is read singly, a microsecond each; a batch is exported whole in less.
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -38,12 +36,13 @@ from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
 from slidejoin.predicate.truth.values import WHOLE
 from slidejoin.rows.arrow_buffers import buffer_of
-from slidejoin.rows.kernels.exported import LISTED, RELEASE, STRUCTURE
+from slidejoin.rows.exported import ExportedBatch
+from slidejoin.rows.kernels.exported import LISTED
 from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from numpy.typing import NDArray
@@ -70,39 +69,6 @@ FIRST, STRIDE, HELD_COLUMNS, RING, SHIFT = (
 HELD_AT = tuple(word(SIDE, "held", number) for number in range(MOST_COLUMNS))
 VALUES, HELD_OFFSET, HELD_WIDTH = (word(HELD, name) for name in ("values", "offset", "width"))
 """Words of a side, and of a column that is stored."""
-
-
-class ExportedBatch:
-    """Room for one batch at a time. What it holds stays valid until it is released, or as long as the batch lives.
-
-    Attributes
-    ----------
-    address : int
-        Of the structure, see `slidejoin.rows.kernels.exported`.
-    """
-
-    __slots__ = ("_structure", "_words", "address")
-
-    def __init__(self) -> None:
-        self._structure = np.zeros(STRUCTURE, np.int64)
-        self._words, self.address = memoryview(self._structure.data), address_of(self._structure)
-
-    def export(self, batch: pa.RecordBatch) -> None:
-        """Take hold of a batch; the one before has been released."""
-        batch._export_to_c(self.address)  # noqa: SLF001 - PyArrow's way for all who share memory with it
-
-    def release(self) -> None:
-        """Let go of the batch, if there is one."""
-        release = self._words[RELEASE]
-        if release:
-            _callback(release)(self.address)
-
-
-@cache
-def _callback(address: int) -> Callable[[int], None]:
-    """Return the function with which Arrow takes a batch back; there is one for all batches."""
-    # Buffers may be Python's own, so its lock stays with the caller.
-    return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(address)
 
 
 ListedColumns: TypeAlias = "NDArray[np.int64]"

@@ -41,7 +41,6 @@ from slidejoin.operator.fused.cells import (
 from slidejoin.operator.fused.common import MOST_TERMS, range_terms, two_columns
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.kernels.pushing import meet, show
-from slidejoin.operator.output import PairOutput
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.closed_ranges import same_keys
 from slidejoin.plan.index_terms import alternatives
@@ -190,9 +189,7 @@ class FusedTerms(FusedCells):
         self._plain = False
         # Where a push is probed again, all that a program may have checked is checked of what the general path finds.
         inexact = {*plan.loose, *(plan.numbers[place] for place in _programmable(plan))}
-        self._output = PairOutput(
-            plan, parts.windows, parts.stats, inexact, parts.count_tables, parts.workers, parts.limit
-        )
+        self._output = parts.output(inexact)
         self._time = next((place for place, term in enumerate(plan.terms) if term.shape == "scope"), None)
         one, two = self._terms[0], self._terms[-1]
         # For each order of two terms, the shifts as `find_ranges` takes them, where keys are columns of integers.

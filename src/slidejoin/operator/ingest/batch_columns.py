@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from slidejoin.operator.ingest.ingest import Ingest
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.ranges.terms import ShiftedColumn
-    from slidejoin.rows.chunk import Fixed
     from slidejoin.sides import Side
 
 __all__ = ["BatchColumns", "ColumnPlaces"]
@@ -85,18 +84,13 @@ class ColumnPlaces:
     plan : Plan
     plain : mapping of side to tuple of ShiftedColumn
         The columns of each side whose values are keys: one, or those of all terms of a composite key.
-    held : mapping of side to columns
-        Those of `Payload.plain`.
     """
 
-    def __init__(
-        self, plan: Plan, plain: Mapping[Side, Sequence[ShiftedColumn]], held: Mapping[Side, Sequence[Fixed]]
-    ) -> None:
+    def __init__(self, plan: Plan, plain: Mapping[Side, Sequence[ShiftedColumn]]) -> None:
         self._keys = {
             side: [(one, _whole(plan.taken_schema(side), one.column)) for one in columns]
             for side, columns in plain.items()
         }
-        self._held = {side: _held(plan.taken_schema(side), columns) for side, columns in held.items()}
         self._order: dict[str, tuple[int, ...]] = {}
 
     def keys(self, taken: Mapping[Side, BatchColumns]) -> dict[Side, NDArray[np.int64]]:
@@ -124,16 +118,6 @@ class ColumnPlaces:
                 parts[side].append(own)
         return parts
 
-    def held(self, side: Side, taken: BatchColumns) -> list[NDArray[Any]]:
-        """Return the columns that are held, (n,) each; nothing if some have NULLs or are not held as they are given."""
-        columns: list[NDArray[Any]] = []
-        for place, dtype in self._held[side]:
-            words = taken.words(place)
-            if words is None:
-                return []
-            columns.append(words if dtype is None else words.view(dtype))
-        return columns
-
     def sort_values(self, taken: Mapping[Side, BatchColumns], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return what `sort_values` does; the place of a column is looked up once."""
         places = self._order.get(name)
@@ -155,14 +139,3 @@ def _whole(schema: pa.Schema, name: str) -> int | None:
     """Return the place of a column if its values in memory are keys, None if they are not."""
     place: int = schema.get_field_index(name)
     return place if schema.field(place).type.id in WHOLE else None
-
-
-def _held(schema: pa.Schema, columns: Sequence[Fixed]) -> tuple[tuple[int, type[Any] | None], ...]:
-    """Return the places of these columns, and the types that they are held as if not int64; else nothing."""
-    places: list[tuple[int, type[Any] | None]] = []
-    for column in columns:
-        place = schema.get_field_index(column.name)
-        if schema.field(place).type != column.kind or not _of_64_bits(column.kind):
-            return ()
-        places.append((place, None if column.dtype == np.int64 else column.dtype.type))
-    return tuple(places)

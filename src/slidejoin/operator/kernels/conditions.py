@@ -61,12 +61,13 @@ LOADS = {1: LOAD_8, 2: LOAD_16, 4: LOAD_32, 8: LOAD_64}
 """How integers of so many bytes lie there."""
 
 COLUMN = 5
-"""Words of a column: its side, how its values lie, the bytes of a record before them, the address of the addresses of
-its marks, as `gather_marks` takes them, or 0, and its register."""
+"""Words of a column: its side, how its values lie, the bytes of a record before them, its number among the columns of
+the records if it has NULLs, or -1, and its register."""
 
-SIDE_WORDS = 6
+SIDE_WORDS = 7
 """Words of a side: the address of the addresses of its records, as `gather_rows` takes them, and how many these are, 0
-if no column of it is read; shift and stride; the bytes of a record before the columns, and up to the last of them."""
+if no column of it is read; shift and stride; the bytes of a record before the columns, and up to the last of them; the
+address of the addresses of its marks, as `gather_marks` takes them."""
 
 
 class BoundCode(NamedTuple):
@@ -156,17 +157,19 @@ def _load(  # noqa: C901, PLR0912 - one branch for each type
 def _known_of(
     addresses: NDArray[np.int64],
     shift: int,
+    number: int,
     ordinals: NDArray[np.int64],
     values: NDArray[np.int64],
     known: NDArray[np.uint8],
     n: int,
 ) -> None:
     """Load the marks of one column; what lies under a NULL becomes 0."""
-    mask = addresses.size - 1
+    mask, width = addresses.size - 2, addresses[U64(addresses.size - 1)]
+    place, bit = number >> 3, number & 7
     for i in range(n):
         ordinal = ordinals[U64(i)]
         address = addresses[U64((ordinal >> shift) & mask)]
-        mark = 1 if address == 0 else I64_OF(load_8(address + ordinal))
+        mark = 1 if address == 0 else (I64_OF(load_8(address + ordinal * width + place)) >> bit) & 1
         known[U64(i)] = mark
         values[U64(i)] = values[U64(i)] if mark else 0
 
@@ -184,12 +187,13 @@ def hold_block(program: BoundCode, blocks: PairBlocks, half: int, n: int, flags:
     row_at, ordinal_at = place_of(blocks.rows), place_of(blocks.ordinals)
     fits = True
     for c in range(columns.shape[0]):
-        side, how, offset, marks, register = columns[c, 0], columns[c, 1], columns[c, 2], columns[c, 3], columns[c, 4]
+        side, how, offset, number, register = columns[c, 0], columns[c, 1], columns[c, 2], columns[c, 3], columns[c, 4]
         of_side = 8 * BLOCK * (half + side)
         out, valid = i64_at(value_at + 8 * BLOCK * register, BLOCK), u8_at(known_at + BLOCK * register, BLOCK)
         _load(how, i64_at(row_at + of_side, BLOCK), offset, out, n)
-        if marks != 0:
-            _known_of(i64_at(marks, sides[side, 1]), sides[side, 2], i64_at(ordinal_at + of_side, BLOCK), out, valid, n)
+        if number >= 0:
+            marks, ordinals = i64_at(sides[side, 6], sides[side, 1] + 1), i64_at(ordinal_at + of_side, BLOCK)
+            _known_of(marks, sides[side, 2], number, ordinals, out, valid, n)
         else:
             valid[:] = 1
         if how == UNSIGNED + LOAD_64:

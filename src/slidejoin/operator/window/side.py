@@ -248,12 +248,6 @@ class SideWindow:
         if not self.shared:
             self.payload.append_rows(first, table, time_max, self.payload.rows + table.num_rows)
 
-    def hold_values(
-        self, values: Sequence[NDArray[np.generic]], rows: int, first: int, time_max: int | None = None
-    ) -> None:
-        """Store the newest rows without their keys, given as `Payload.append_values` takes them."""
-        self.payload.append_values(first, values, rows, time_max, self.payload.rows + rows)
-
     def begin(self, layout: KeyLayout) -> None:
         """Set the layout of the keys of parts that are attached; the window is empty."""
         self.layout = self._closed(layout)

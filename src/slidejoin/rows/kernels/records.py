@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "LONG", "SHORT", "TEXT", "TEXT_ARRAY", "TextArray", "gather_rows", "offset_of", "put_texts", "short_words",
-    "take_texts",
+    "LONG", "SHORT", "TEXT", "TEXT_ARRAY", "TextArray", "gather_rows", "offset_of", "short_words", "take_texts",
+    "text_length",
 ]  # fmt: skip
 
 TEXT = 16
@@ -76,14 +76,14 @@ def offset_of(texts: Any, row: Any) -> Any:  # noqa: ANN401 - Numba's types are 
 
 
 @inlined
-def _length(word: np.uint64) -> np.int64:
+def text_length(word: np.uint64) -> np.int64:
     """Return the length of a text from its first word."""
     tag = word & U64(255)
     return np.int64(word >> U64(8)) if tag == U64(LONG) else np.int64(tag)
 
 
 @inlined
-def _copy_column(rows: NDArray[np.int64], at: int, count: int, width: int, offset: int, target: int) -> np.int64:
+def _copy_column(rows: NDArray[np.int64], at: int, count: int, width: int, offset: int, target: int) -> np.int64:  # noqa: C901
     """Copy one column of the rows at these addresses; return the bytes of its texts."""
     size = np.int64(0)
     if width == 8:  # noqa: PLR2004 - bytes
@@ -93,16 +93,19 @@ def _copy_column(rows: NDArray[np.int64], at: int, count: int, width: int, offse
         for n in range(count):
             source = rows[U64(at + n)] + offset
             copy_128(target + n * TEXT, source)
-            size += _length(U64(load_64(source)))
+            size += text_length(U64(load_64(source)))
     elif width == 4:  # noqa: PLR2004
         for n in range(count):
             copy_32(target + n * 4, rows[U64(at + n)] + offset)
     elif width == 2:  # noqa: PLR2004
         for n in range(count):
             copy_16(target + n * 2, rows[U64(at + n)] + offset)
-    else:
+    elif width == 1:
         for n in range(count):
             copy_8(target + n, rows[U64(at + n)] + offset)
+    else:
+        for n in range(count):
+            copy_bytes(target + n * width, rows[U64(at + n)] + offset, width)
     return size
 
 
@@ -119,8 +122,9 @@ def gather_rows(
     """Copy columns of the rows with these ordinals (n,) int64, in this order, each to an array of its own.
 
     Row ``o`` lies at ``addresses[(o >> shift) & mask] + o * stride``: addresses (u,) int64 are those that ordinal 0
-    would have. columns (c, 3) int64: the offset in the record, the width in bytes (1, 2, 4, 8, or TEXT), and the
-    address of the array that is written. sizes (c,) int64 become the bytes of all texts of a column. O(n * c).
+    would have. columns (c, 3) int64: the offset in the record, the width in bytes, and the
+    address of the array that is written. sizes (c,) int64 become the bytes of all texts of a column, if
+    it has such. O(n * c).
     """
     wanted = columns.shape[0]
     first, last = columns[0, 0], columns[0, 0]
@@ -169,32 +173,6 @@ def short_words(data: int, begin: int, length: int, size: int) -> tuple[np.uint6
     return U64(length) | low << U64(8), low >> U64(56) | high << U64(8)
 
 
-@kernel(TEXT_ARRAY, types.int64, types.int64, types.int64, OUT_I64, returns=types.int64)
-def put_texts(texts: TextArray, start: int, target: int, stride: int, room: NDArray[np.int64]) -> int:
-    """Write the texts from row `start` on into records; return the row at which the room for long ones was too small.
-
-    `target` is the address of the first row's text, in records of `stride` bytes. room (2,) int64: the address of the
-    next free byte for long texts, which is advanced, and of the end. O(n + bytes).
-    """
-    rows, data, size = texts.rows, texts.data, texts.size
-    for n in range(start, rows):
-        begin = offset_of(texts, n)
-        length = offset_of(texts, n + 1) - begin
-        low, high = U64(0), U64(0)
-        if length > SHORT:
-            if room[0] + length > room[1]:
-                return n
-            copy_bytes(room[0], data + begin, length)
-            low, high = U64(LONG) | U64(length) << U64(8), U64(room[0])
-            room[0] += length
-        else:
-            low, high = short_words(data, begin, length, size)
-        text = target + n * stride
-        store_64(text, low)
-        store_64(text + 8, high)
-    return rows
-
-
 def _take_texts(texts: NDArray[np.uint64], data: int, offsets: NDArray[np.int64]) -> None:
     at, count = np.int64(0), texts.shape[0]
     for n in range(count):
@@ -204,7 +182,7 @@ def _take_texts(texts: NDArray[np.uint64], data: int, offsets: NDArray[np.int64]
         i = U64(n)
         offsets[i] = at
         low, high = texts[i, 0], texts[i, 1]
-        length = _length(low)
+        length = text_length(low)
         if length > SHORT:
             copy_bytes(data + at, np.int64(high), length)
         else:

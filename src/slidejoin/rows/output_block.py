@@ -1,0 +1,117 @@
+"""Output columns with room for many rows, which kernels write by address; a result is a slice of them.
+
+To make an Arrow array takes some microseconds, to slice a table of twenty columns one: so the results of small pushes
+are slices of one table, each behind the one before. Results of many rows have arrays of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.rows.arrow_buffers import buffer_of
+from slidejoin.rows.kernels.batch_rows import BITS
+from slidejoin.rows.kernels.record_columns import DATA, KIND, READ, ROOM, SPARE, VALID, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from slidejoin.runtime.array_pool import ArrayPool
+
+__all__ = ["OutputBlock", "bitmap"]
+
+
+class OutputBlock:
+    """Memory of output columns.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    kinds : sequence of int
+        Of each column, see `rows.kernels.batch_rows`.
+    nullable : sequence of bool
+        Which columns have a bitmap.
+    places : int
+        Rows for which there is room.
+    texts : sequence of int
+        Of each column for how many bytes of texts there is room.
+    shared : bool
+        Whether results are slices of one table, or a table is made of all rows.
+    memory : ArrayPool
+        Of int64, for what is not shared: it comes back when nobody has the results any more.
+
+    Attributes
+    ----------
+    columns : (c, READ) int64
+        Where each column is written, see `rows.kernels.record_columns`.
+    used : (c,) int64
+        The bytes of texts that each column has.
+    rows : int
+        How many rows there are; the next ones begin there, at a multiple of 8.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        kinds: Sequence[int],
+        nullable: Sequence[bool],
+        places: int,
+        texts: Sequence[int],
+        *,
+        shared: bool,
+        memory: ArrayPool,
+    ) -> None:
+        self._schema, self.places, self.rows = schema, -(-places // 8) * 8, 0
+        self.columns = np.zeros((len(kinds), READ), np.int64)
+        self.columns[:, KIND], self.used = kinds, np.zeros(len(kinds), np.int64)
+        self._buffers: list[list[pa.Buffer | None]] = []
+        for number, (kind, null) in enumerate(zip(kinds, nullable, strict=True)):
+            bits = bitmap(self.places) if null else None
+            size = self.places >> 3 if kind == BITS else abs(kind) * (self.places + (kind < 0))
+            # Arrow looks at the last offset of texts, before it is written.
+            values = buffer_of(
+                (np.zeros if kind < BITS else np.empty)(size, np.uint8) if shared else _lent(memory, size)
+            )
+            self._buffers.append([bits, values])
+            self.columns[number, [VALID, VALUES]] = 0 if bits is None else bits.address, values.address
+            if kind < BITS:
+                data = buffer_of(_lent(memory, texts[number] + SPARE))
+                self._buffers[-1].append(data)
+                self.columns[number, [DATA, ROOM]] = data.address, texts[number]
+        self._table = self._made(self.places, self._buffers) if shared else None
+
+    def take(self, rows: int) -> pa.Table:
+        """Return so many rows that were written."""
+        if self._table is None:
+            sizes = zip(self._buffers, self.used.tolist(), strict=True)
+            exact = [[*one[:2], one[2].slice(0, used)] if len(one) > 2 and one[2] else one for one, used in sizes]  # noqa: PLR2004 - with bytes
+            return self._made(rows, exact)
+        first = self.rows
+        self.rows = first + rows + 7 & ~7
+        return self._table.slice(first, rows)
+
+    def _made(self, rows: int, buffers: Sequence[list[pa.Buffer | None]]) -> pa.Table:
+        arrays: list[pa.Array[Any]] = [
+            pa.Array.from_buffers(field.type, rows, own, 0 if own[0] is None else -1)
+            for field, own in zip(self._schema, buffers, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+
+def bitmap(places: int) -> pa.Buffer:
+    """Return memory of so many bits that kernels write later.
+
+    A table counts its NULLs at once, and a slice of rows that are all NULL, or none, is not counted again: one of the
+    bits is 1 and another is 0.
+    """
+    bits = np.zeros((places >> 3) + 1, np.uint8)
+    bits[0] = 1
+    return buffer_of(bits)
+
+
+def _lent(memory: ArrayPool, size: int) -> NDArray[np.int64]:
+    return memory.take((size >> 3) + 1)
