@@ -55,23 +55,21 @@ class PairTables:
         layout = plan.layout
         self._schema, self._workers, self._limit, self._tuning = layout.schema, workers, limit, plan.tuning
         self._memory = memory
-        self._readers: dict[Side, RowReader] = {}
-        kinds: dict[int, int] = {}
-        self._columns: dict[Side, list[int]] = {}
-        """Places among the output columns."""
-        for side in SIDES:
-            if names := layout.names(side):
-                self._readers[side] = RowReader(windows[side].payload, names)
-                self._columns[side] = [place for place, (owner, _, _) in enumerate(layout.columns) if owner == side]
-                kinds |= zip(self._columns[side], self._readers[side].kinds, strict=True)
-        self._lacking = {side: side in layout.lacking for side in SIDES}
-        self._kinds = [kinds[place] for place in sorted(kinds)]
-        self._width = sum(reader.fixed for reader in self._readers.values())
-        self._places = max(min(plan.tuning.small_push_pairs, BLOCK_BYTES // max(self._width, 1)), 8)
+        # Columns of the left rows come before those of the right ones here, whatever their order in the output.
+        by_side = {side: [at for at, (owner, _, _) in enumerate(layout.columns) if owner == side] for side in SIDES}
+        self._order = np.argsort([at for side in SIDES for at in by_side[side]]).tolist()
+        self.readers = {side: RowReader(windows[side].payload, layout.names(side)) for side in SIDES if by_side[side]}
+        """Of the sides whose columns are in the output."""
+        self._lacking = [side in layout.lacking for side in self.readers for _ in by_side[side]]
+        self._kinds = [kind for reader in self.readers.values() for kind in reader.kinds]
+        middle = len(by_side["left"])
+        self._parts: dict[Side, slice] = {"left": slice(0, middle), "right": slice(middle, len(self._kinds))}
+        self._width = sum(reader.fixed for reader in self.readers.values())
+        self.places = max(min(plan.tuning.small_push_pairs, BLOCK_BYTES // max(self._width, 1)), 8)
+        """Rows of a table from which small results are cut."""
         # Bytes of a text of each column, about: those of the last results.
         self._mean = np.full(len(self._kinds), FIRST_MEAN)
         self._block: OutputBlock | None = None
-        self._aimed: dict[Side, NDArray[np.int64]] = {}
         self._versions: list[int] = []
 
     @staticmethod
@@ -97,75 +95,70 @@ class PairTables:
 
     def _table(self, ordinals: dict[Side, NDArray[np.int64]]) -> pa.Table:
         """Return the first of some pairs, as many as are within the limit; one at least."""
-        wanted = ordinals["left"].size
-        if 2 * wanted <= self._places:
-            block = self._shared(wanted)
-            before = block.used.copy()
-            if self._read(block, self._aimed, ordinals, self._limit.nbytes) == wanted:
-                return self._taken(block, wanted, before)
-            self._block = None
+        wanted, most = ordinals["left"].size, self._limit.nbytes
+        if 2 * wanted <= self.places:
+            block = self.shared(wanted)
+            if self._read(block, ordinals, most) == wanted:
+                return self.taken(block, wanted)
+            self.drop()
         # Room for texts of the usual length first, then for as many as the limit has, then for one row of any length.
-        for room, most, rows in (
-            ((2 + self._mean) * wanted * 5 // 4, self._limit.nbytes, wanted),
-            (np.full(self._mean.size, self._limit.nbytes), self._limit.nbytes, wanted),
-            (np.full(self._mean.size, sum(one.longest for one in self._readers.values())), UNLIMITED, 1),
-        ):
-            block, some = self._made(rows, room, shared=False), {side: each[:rows] for side, each in ordinals.items()}
-            read = self._read(block, self._aim(block), some, most)
+        longest = sum(reader.longest for reader in self.readers.values())
+        usual, any_length = (2 + self._mean) * wanted * 5 // 4, np.full(self._mean.size, longest)
+        for room, nbytes, rows in (
+            (usual, most, wanted), (np.full(self._mean.size, most), most, wanted), (any_length, UNLIMITED, 1),
+        ):  # fmt: skip
+            block = self._made(rows, room, shared=False)
+            read = self._read(block, {side: each[:rows] for side, each in ordinals.items()}, nbytes)
             filled = int(block.used.sum()) + read * self._width
-            if read == rows or (read and (10 * filled > 4 * most or int(room.min(initial=most)) >= most)):
-                return self._taken(block, read, np.zeros_like(block.used))
+            if read == rows or (read and (room is not usual or 10 * filled > 4 * most)):
+                return self.taken(block, read)
         msg = "a row has more bytes of texts than its window"
         raise AssertionError(msg)
 
-    def _taken(self, block: OutputBlock, rows: int, before: NDArray[np.int64]) -> pa.Table:
-        if rows >= ENOUGH:
-            self._mean = np.maximum((block.used - before) / rows, FIRST_MEAN / 4)
-        return block.take(rows)
-
-    def _shared(self, wanted: int) -> OutputBlock:
-        """Return a block with room for so many more rows, from which results are cut."""
-        versions = [reader.version for reader in self._readers.values()]
-        block = self._block
+    def shared(self, wanted: int) -> OutputBlock:
+        """Return the block with room for so many more rows from which small results are cut."""
+        versions, block = [reader.version for reader in self.readers.values()], self._block
         if block is None or versions != self._versions or block.rows + wanted > block.places:
             self._versions = versions
-            block = self._block = self._made(self._places, (8 + self._mean) * self._places * 3 // 2, shared=True)
-            self._aimed = self._aim(block)
+            block = self._block = self._made(self.places, (8 + self._mean) * self.places * 3 // 2, shared=True)
         return block
 
+    def drop(self) -> None:
+        """Let small results be cut from another block: there is too little room for texts in this one."""
+        self._block, self._mean = None, 2 * self._mean
+
+    def taken(self, block: OutputBlock, rows: int) -> pa.Table:
+        """Return so many rows that were read into a block."""
+        table = block.take(rows)
+        if block.rows >= ENOUGH:
+            self._mean = np.maximum(block.used / block.rows, FIRST_MEAN / 4)
+        return table
+
     def _made(self, places: int, room: NDArray[np.float64], *, shared: bool) -> OutputBlock:
-        nulls = [False] * len(self._kinds)
-        for side, reader in self._readers.items():
-            for place, null in zip(self._columns[side], reader.nulls, strict=True):
-                nulls[place] = null or self._lacking[side]
-        return OutputBlock(
-            self._schema, self._kinds, nulls, places, room.astype(np.int64).tolist(), shared=shared, memory=self._memory
-        )
+        nulls = [null for reader in self.readers.values() for null in reader.nulls]
+        nullable = [one or other for one, other in zip(nulls, self._lacking, strict=True)]
+        block = OutputBlock(
+            self._schema, self._order, self._kinds, nullable, places, room.astype(np.int64).tolist(),
+            self._memory if not shared else None,
+        )  # fmt: skip
+        for side, reader in self.readers.items():
+            reader.aim(block.columns[self._parts[side]])
+        return block
 
-    def _aim(self, block: OutputBlock) -> dict[Side, NDArray[np.int64]]:
-        """Return for each side where its columns are, in its records and in a block."""
-        aimed = {side: block.columns[places] for side, places in self._columns.items()}
-        for side, columns in aimed.items():
-            self._readers[side].aim(columns)
-        return aimed
+    def part(self, block: OutputBlock, side: Side) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the columns of a side are written in a block, (c, READ) int64, and the bytes of their texts."""
+        return block.columns[self._parts[side]], block.used[self._parts[side]]
 
-    def _read(
-        self,
-        block: OutputBlock,
-        aimed: Mapping[Side, NDArray[np.int64]],
-        ordinals: Mapping[Side, NDArray[np.int64]],
-        most: int,
-    ) -> int:
+    def _read(self, block: OutputBlock, ordinals: Mapping[Side, NDArray[np.int64]], most: int) -> int:
         """Read rows of both sides into a block, `most` bytes of them; return how many pairs are complete."""
         done: dict[Side, int] = {}
 
         def read(side: Side) -> None:
-            places = self._columns[side]
-            used = block.used[places]
-            done[side] = self._readers[side].read(ordinals[side], aimed[side], block.rows, used, most // len(aimed))
-            block.used[places] = used
+            columns, used = self.part(block, side)
+            budget = most // len(self.readers)
+            done[side] = self.readers[side].read(ordinals[side], columns, block.rows, used, budget)
 
-        tasks: list[Callable[[], None]] = [partial(read, side) for side in aimed]
+        tasks: list[Callable[[], None]] = [partial(read, side) for side in self.readers]
         if ordinals["left"].size >= self._tuning.gather_spread:
             self._workers.run(tasks)
         else:

@@ -18,8 +18,6 @@ from slidejoin.rows.kernels.record_columns import DATA, KIND, READ, ROOM, SPARE,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from slidejoin.runtime.array_pool import ArrayPool
 
 __all__ = ["OutputBlock", "bitmap"]
@@ -31,6 +29,8 @@ class OutputBlock:
     Parameters
     ----------
     schema : pyarrow.Schema
+    order : sequence of int
+        Which of the columns below each of the schema's is.
     kinds : sequence of int
         Of each column, see `rows.kernels.batch_rows`.
     nullable : sequence of bool
@@ -39,10 +39,9 @@ class OutputBlock:
         Rows for which there is room.
     texts : sequence of int
         Of each column for how many bytes of texts there is room.
-    shared : bool
-        Whether results are slices of one table, or a table is made of all rows.
-    memory : ArrayPool
-        Of int64, for what is not shared: it comes back when nobody has the results any more.
+    memory : ArrayPool, optional
+        Of int64: it comes back when nobody has the rows any more, of which one table is made. Without it results are
+        slices of one table.
 
     Attributes
     ----------
@@ -57,15 +56,15 @@ class OutputBlock:
     def __init__(
         self,
         schema: pa.Schema,
+        order: Sequence[int],
         kinds: Sequence[int],
         nullable: Sequence[bool],
         places: int,
         texts: Sequence[int],
-        *,
-        shared: bool,
-        memory: ArrayPool,
+        memory: ArrayPool | None = None,
     ) -> None:
-        self._schema, self.places, self.rows = schema, -(-places // 8) * 8, 0
+        self._schema, self._order = schema, order
+        self.places, self.rows = -(-places // 8) * 8, 0
         self.columns = np.zeros((len(kinds), READ), np.int64)
         self.columns[:, KIND], self.used = kinds, np.zeros(len(kinds), np.int64)
         self._buffers: list[list[pa.Buffer | None]] = []
@@ -73,31 +72,29 @@ class OutputBlock:
             bits = bitmap(self.places) if null else None
             size = self.places >> 3 if kind == BITS else abs(kind) * (self.places + (kind < 0))
             # Arrow looks at the last offset of texts, before it is written.
-            values = buffer_of(
-                (np.zeros if kind < BITS else np.empty)(size, np.uint8) if shared else _lent(memory, size)
-            )
+            values = _memory(size, memory, clear=memory is None and kind < BITS)
             self._buffers.append([bits, values])
             self.columns[number, [VALID, VALUES]] = 0 if bits is None else bits.address, values.address
             if kind < BITS:
-                data = buffer_of(_lent(memory, texts[number] + SPARE))
+                data = _memory(texts[number] + SPARE, memory)
                 self._buffers[-1].append(data)
                 self.columns[number, [DATA, ROOM]] = data.address, texts[number]
-        self._table = self._made(self.places, self._buffers) if shared else None
+        self._table = self._made(self.places, self._buffers) if memory is None else None
 
     def take(self, rows: int) -> pa.Table:
         """Return so many rows that were written."""
+        first = self.rows
+        self.rows = first + rows + 7 & ~7
         if self._table is None:
             sizes = zip(self._buffers, self.used.tolist(), strict=True)
             exact = [[*one[:2], one[2].slice(0, used)] if len(one) > 2 and one[2] else one for one, used in sizes]  # noqa: PLR2004 - with bytes
             return self._made(rows, exact)
-        first = self.rows
-        self.rows = first + rows + 7 & ~7
         return self._table.slice(first, rows)
 
     def _made(self, rows: int, buffers: Sequence[list[pa.Buffer | None]]) -> pa.Table:
         arrays: list[pa.Array[Any]] = [
-            pa.Array.from_buffers(field.type, rows, own, 0 if own[0] is None else -1)
-            for field, own in zip(self._schema, buffers, strict=True)
+            pa.Array.from_buffers(field.type, rows, buffers[place], 0 if buffers[place][0] is None else -1)
+            for field, place in zip(self._schema, self._order, strict=True)
         ]
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
@@ -113,5 +110,7 @@ def bitmap(places: int) -> pa.Buffer:
     return buffer_of(bits)
 
 
-def _lent(memory: ArrayPool, size: int) -> NDArray[np.int64]:
-    return memory.take((size >> 3) + 1)
+def _memory(size: int, pool: ArrayPool | None, *, clear: bool = False) -> pa.Buffer:
+    return buffer_of(
+        pool.take((size >> 3) + 1) if pool is not None else (np.zeros if clear else np.empty)(size, np.uint8)
+    )
