@@ -143,7 +143,8 @@ class Chunk:
     marks : (capacity, bytes) uint8 or None
         A bit for each of them, 1 where it is not NULL; None while all are.
     stored : (columns, STORED) int64
-        Where each of them is, and its marks, see `rows.kernels.batch_rows`.
+        Where each of them is, and whether it has NULLs, see `rows.kernels.batch_rows`; another array whenever that
+        changes, or the heap.
     pieces : list of Piece
         The other columns.
     """
@@ -167,6 +168,7 @@ class Chunk:
         """Keep marks of columns that had no NULL so far."""
         if self.marks is None:
             self.marks = np.full((self.limit - self.origin, len(self.values) + 7 >> 3), 255, np.uint8)
+        self.stored = self.stored.copy()
         self.stored[columns, NULLS] = 1
 
     def valid(self, column: int, rows: slice) -> NDArray[np.uint8] | None:
@@ -197,7 +199,7 @@ class Chunk:
     def clear(self) -> None:
         """Remove the rows; the next ones follow them."""
         self.base, self.time_max, self.pieces = self.end, None, []
-        self.heap = self.heap.emptied()
+        self.heap, self.stored = self.heap.emptied(), self.stored.copy()
 
     def table(self, schema: pa.Schema, fixed: Sequence[Fixed]) -> pa.Table:
         """Return a copy of the rows."""

@@ -99,14 +99,14 @@ class Directory:
     def _enter(self, chunk: Chunk) -> None:
         places = np.arange(chunk.base >> self._shift, ((chunk.limit - 1) >> self._shift) + 1) & (self._rows.size - 1)
         self._rows[places] = self.address(chunk)
-        self._marks[places] = self._marks_at(chunk)
+        self._marks[places] = self.marks_at(chunk)
         self._mark(chunk)
 
     def _search(self, chunks: Sequence[Chunk]) -> None:
         self.version += 1
         self._bases = np.array([chunk.base for chunk in chunks], np.int64)
         self._rows = np.array([self.address(chunk) for chunk in chunks], np.int64)
-        self._marks = np.array([*map(self._marks_at, chunks), self._marks[-1]], np.int64)
+        self._marks = np.array([*map(self.marks_at, chunks), self._marks[-1]], np.int64)
         self._marked = [False] * len(self._marked)
         for chunk in chunks:
             self._mark(chunk)
@@ -157,7 +157,7 @@ class Directory:
         """Return the address that the record of ordinal 0 would have if it were in that chunk."""
         return int(chunk.rows.ctypes.data) - chunk.origin * self._stride
 
-    def _marks_at(self, chunk: Chunk) -> int:
+    def marks_at(self, chunk: Chunk) -> int:
         """Return the address that the marks of ordinal 0 would have if it were in that chunk, 0 without any."""
         marks = chunk.marks
         return 0 if marks is None else int(marks.ctypes.data) - chunk.origin * marks.shape[1]

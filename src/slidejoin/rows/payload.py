@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.chunk import Chunk, Fixed, Records, arrow_of, records_of
+from slidejoin.rows.chunk import Chunk, Records, arrow_of, records_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.exported import ExportedBatch
 from slidejoin.rows.gather import Gather
@@ -167,11 +167,9 @@ class Payload:
                 return
             while not fits_records(exported.address, chunk.stored, first, rows, heap.room, self._needs):
                 self._make_fit(chunk)
-            before = int(heap.room[0])
             marks = 0 if chunk.marks is None else int(chunk.marks[chunk.end - chunk.origin :].ctypes.data)
             store_rows(exported.address, chunk.stored, first, rows, target, self._width, marks, heap.room)
-            heap.used += int(heap.room[0]) - before
-            self._long_bytes += int(heap.room[0]) - before
+            self._long_bytes += heap.grown()
         finally:
             exported.release()
 
@@ -199,24 +197,24 @@ class Payload:
         return True
 
     @property
-    def plain(self) -> tuple[Fixed, ...]:
-        """The columns, if records hold all of them and no texts; else nothing."""
-        fixed = self._fixed
-        return fixed if self.merge and not self.keeps_pieces and all(one.code in GATHER for one in fixed) else ()
+    def stride(self) -> int:
+        """Bytes from one record to the next."""
+        return self._width
 
     def room(self, rows: int) -> Chunk | None:
-        """Return the chunk whose records take so many more rows, without NULLs; None if a new one is needed first.
+        """Return the chunk whose records take so many more rows; None if a new one is needed first.
 
-        After writing them there, the `plain` columns, call `wrote`.
+        After writing them there, where all columns are in records, call `wrote`.
         """
         chunk = self.chunks[-1] if self.chunks else None
-        fits = chunk is not None and chunk.end + rows <= chunk.limit and chunk.marks is None
-        return chunk if fits else None
+        return chunk if chunk is not None and chunk.end + rows <= chunk.limit else None
 
     def wrote(self, rows: int) -> None:
         """Count so many rows that were written into the newest chunk, see `room`."""
-        self.chunks[-1].end += rows
+        chunk = self.chunks[-1]
+        chunk.end += rows
         self.rows += rows
+        self._long_bytes += chunk.heap.grown()
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one: the next rows begin a new chunk."""

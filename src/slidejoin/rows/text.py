@@ -44,7 +44,7 @@ class Heap:
         self._blocks: list[NDArray[np.uint8]] = []
         self.room = np.zeros(HEAP, np.int64)
         """The address of the next free byte, and of the end of that block."""
-        self.used = 0
+        self.used = self._counted = 0
         """Bytes of the texts."""
 
     def reserve(self, least: int) -> None:
@@ -58,6 +58,14 @@ class Heap:
         self._spare = [spare for spare in self._spare if spare is not block]
         self._blocks.append(block)
         self.room[:] = block.ctypes.data, block.ctypes.data + block.size
+        self._counted = int(self.room[0])
+
+    def grown(self) -> int:
+        """Return the bytes of the texts that were written since the last call."""
+        end = int(self.room[0])
+        bytes_more, self._counted = end - self._counted, end
+        self.used += bytes_more
+        return bytes_more
 
     def emptied(self) -> Heap:
         """Return a heap that has all memory of this one, after its chunk is freed."""

@@ -2,7 +2,7 @@
 
 A push of sixteen rows spends two microseconds on its rows and forty on calls. Here the address of each column is taken
 once, one kernel does the rest (`kernels.small_push`), and the result is a slice of a preallocated table. Whatever
-does not fit, such as NULLs or the first rows of a chunk or of a larger table, is left to `cells`.
+does not fit, such as a key that is NULL or the first rows of a chunk or of a larger table, is left to `cells`.
 
 A batch's columns are located by one call, of the Arrow C data interface: PyArrow makes an object for each column that
 is read singly, a microsecond each; a batch is exported whole in less.
@@ -14,37 +14,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from slidejoin.index.factory import cell_table
 from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.fused.cells import ROLES, VIEWED, WOVEN
 from slidejoin.operator.fused.common import key_columns, near
-from slidejoin.operator.fused.kernels.small_push import (
-    GATHERED,
-    HELD,
-    MOST_COLUMNS,
-    SIDE,
-    SMALL,
-    order_small,
-    push_small,
-)
+from slidejoin.operator.fused.kernels.small_push import SIDE, SMALL, order_small, push_small
 from slidejoin.operator.fused.kernels.work import LEFT, RIGHT
 from slidejoin.operator.fused.packing import COLUMNS, KeyPacking, composite_columns
 from slidejoin.operator.ingest.arrival import Arrivals, numbers
 from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
+from slidejoin.plan.output_schema import together
 from slidejoin.predicate.truth.values import WHOLE
-from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.exported import ExportedBatch
+from slidejoin.rows.kernels.batch_rows import PLACE
 from slidejoin.rows.kernels.exported import LISTED
+from slidejoin.rows.kernels.record_columns import VALUES
+from slidejoin.rows.output_block import OutputBlock
 from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.index.cells.band_cells import BandCells
@@ -57,19 +51,29 @@ if TYPE_CHECKING:
     from slidejoin.rows.chunk import Chunk
     from slidejoin.sides import Side
 
-__all__ = ["AT", "ListedColumns", "ResultBlock", "SmallPush", "SmallPushSide"]
+__all__ = ["AT", "ListedColumns", "SmallPush", "SmallPushSide"]
 
 AT: dict[Side, int] = {"left": word(SMALL, "sides", LEFT), "right": word(SMALL, "sides", RIGHT)}
 """Where the words of a side begin, see `slidejoin.operator.fused.kernels.small_push`."""
 
-ROWS, SEEN, EXPORTED, LISTS, BY = (word(SIDE, name) for name in ("rows", "seen", "exported", "lists", "by"))
-FIRST, STRIDE, HELD_COLUMNS, RING, SHIFT = (
-    word(SIDE, name) for name in ("first", "stride", "columns", "ring", "shift")
+ROWS, SEEN, EXPORTED, LISTS, BY, KEY, RANKS, PACK = (
+    word(SIDE, name) for name in ("rows", "seen", "exported", "lists", "by", "key", "ranks", "packing")
 )
-HELD_AT = tuple(word(SIDE, "held", number) for number in range(MOST_COLUMNS))
-VALUES, HELD_OFFSET, HELD_WIDTH = (word(HELD, name) for name in ("values", "offset", "width"))
-"""Words of a side, and of a column that is stored."""
+FIRST, STRIDE, OWN_MARKS, STORED, HEAP, NEEDS = (
+    word(SIDE, name) for name in ("first", "stride", "marks", "stored", "heap", "needs")
+)
+RING, ALL_MARKS, SHIFT, READ, USED, FIXED = (
+    word(SIDE, name) for name in ("ring", "all_marks", "shift", "read", "used", "fixed")
+)
+"""Words of a side."""
 
+ORDERED, ASIDE, PLACES, LEFT_OUT, RIGHT_OUT = (
+    word(SMALL, name) for name in ("ordered", "aside", "places", "left_out", "right_out")
+)
+ROW, BUDGET, MISSING, WAS_READ = (word(SMALL, name) for name in ("row", "budget", "missing", "read"))
+"""Words of both sides."""
+
+VIEWS = tuple(at + VIEWED for at in ROLES.values())
 
 ListedColumns: TypeAlias = "NDArray[np.int64]"
 """(n, LISTED) columns that are read: the place of each, the bytes of a value, and where its address is stored."""
@@ -87,16 +91,14 @@ class SmallPushSide:
         plan, window = parts.plan, parts.windows[side]
         self.window, self.payload, self._words, self._at = window, window.payload, words, AT[side]
         schema = plan.taken_schema(side)
-        # For each column that is read, by its place: the bytes of a value, and where its address is stored.
+        # For each column that is read as it is, by its place: the bytes of a value, and where its address is stored.
         self._places: dict[int, tuple[int, list[int]]] = {}
         for at, name in keys.items():
             self._want(schema, name, at)
-        records = self.payload.records
-        for number, (column, offset) in enumerate(zip(records.columns, records.offsets, strict=True)):
-            at = HELD_AT[number]
-            self._want(schema, column.name, at + VALUES)
-            words[self._at + at + HELD_OFFSET], words[self._at + at + HELD_WIDTH] = offset, column.dtype.itemsize
-        words[self._at + HELD_COLUMNS], words[self._at + STRIDE] = len(records.columns), records.dtype.itemsize
+        # Columns are stored as they are given, from their places there.
+        self._given = [schema.get_field_index(column.name) for column in self.payload.records.columns]
+        self._needs = np.zeros(len(self._given) + 1, np.int64)
+        words[self._at + STRIDE], words[self._at + NEEDS] = self.payload.stride, address_of(self._needs)
         self.columns = self.ordered(None)
         self._listed: ListedColumns | None = None
         self.exported = ExportedBatch()
@@ -107,9 +109,9 @@ class SmallPushSide:
         self._index: Index | None = None
         self.table: BandCells | None = None
         """The table that the last `look` saw."""
-        self._ring = np.empty(0, np.int64)
-        self._chunk: Chunk | None = None
-        self._first = 0
+        self._seen = self._stored = np.empty((0, 0), np.int64)
+        self._first = self._marks = self._mark_bytes = 0
+        self._version = -1
 
     def _want(self, schema: pa.Schema, name: str, at: int) -> None:
         place = schema.get_field_index(name)
@@ -147,48 +149,35 @@ class SmallPushSide:
         if listed is not self._listed:
             self._listed = listed
             point(words, at + LISTS, listed)
-        if chunk is not self._chunk:
-            self._chunk, self._first = chunk, payload.directory.address(chunk)
+        if chunk.stored is not self._seen:
+            self._look_at(chunk)
         words[at + FIRST] = self._first + seen * words[at + STRIDE]
+        words[at + OWN_MARKS] = self._marks and self._marks + seen * self._mark_bytes
         return True
+
+    def _look_at(self, chunk: Chunk) -> None:
+        """Set where the rows of a chunk are stored."""
+        words, at, marks = self._words, self._at, chunk.marks
+        self._seen, self._first = chunk.stored, self.payload.directory.address(chunk)
+        self._marks = 0 if marks is None else self.payload.directory.marks_at(chunk)
+        self._mark_bytes = 0 if marks is None else marks.shape[1]
+        self._stored = chunk.stored.copy()
+        self._stored[:, PLACE] = self._given
+        point(words, at + STORED, self._stored)
+        words[at + HEAP] = address_of(chunk.heap.room)
 
     def finds(self) -> bool:
-        """Set the addresses of the records by ordinal; return False if columns may have NULLs."""
+        """Set the addresses of the records by ordinal; return False without such."""
         directory = self.payload.directory
         ring = directory.ring
-        if ring is None or not directory.whole:
+        if ring is None:
             return False
-        if ring is not self._ring:
+        if directory.version != self._version:
             at, words = self._at, self._words
             point(words, at + RING, ring)
-            words[at + SHIFT] = directory.shift
-            self._ring = ring
+            words[at + ALL_MARKS], words[at + SHIFT] = address_of(directory.marks), directory.shift
+            self._version = directory.version
         return True
-
-
-class ResultBlock:
-    """A table with room for the results of many pushes, and the addresses of its columns."""
-
-    def __init__(self, schema: pa.Schema, dtypes: list[np.dtype[Any]], places: int) -> None:
-        arrays = [np.empty(places, dtype) for dtype in dtypes]
-        columns = [
-            pa.Array.from_buffers(field.type, places, [None, buffer_of(array)], 0)
-            for field, array in zip(schema, arrays, strict=True)
-        ]
-        self.table = pa.Table.from_arrays(columns, schema=schema)
-        self.columns = [(address_of(array), array.itemsize) for array in arrays]
-        self.places, self.used = places, 0
-
-
-KEY, RANKS, TAKEN, PACK = (word(SIDE, name) for name in ("key", "ranks", "taken", "packing"))
-GATHERED_COLUMNS = tuple(word(SIDE, "gathered", number) for number in range(MOST_COLUMNS))
-OFFSET, WIDTH, TARGET = (word(GATHERED, name) for name in ("offset", "width", "target"))
-ORDERED, ASIDE, PLACES, LEFT_OUT, RIGHT_OUT = (
-    word(SMALL, name) for name in ("ordered", "aside", "places", "left_out", "right_out")
-)
-"""Words of a side, of a column that is taken out, and of both sides."""
-
-VIEWS = tuple(at + VIEWED for at in ROLES.values())
 
 
 class SmallPush:
@@ -205,7 +194,7 @@ class SmallPush:
 
     def __init__(self, parts: JoinParts, cells: FusedCells) -> None:
         self._parts, self._cells, plan = parts, cells, parts.plan
-        self._largest, self._block_places = plan.tuning.small_push_rows, plan.tuning.small_push_pairs
+        self._largest = plan.tuning.small_push_rows
         self._work_words = memoryview(cells.work.data)
         self._small = words_for(SMALL)
         words = self._words = memoryview(self._small.data)
@@ -218,15 +207,18 @@ class SmallPush:
         self._ranks = np.empty(self._largest, np.int64), np.empty(self._largest, np.int64)
         words[AT["left"] + RANKS], words[AT["right"] + RANKS] = map(address_of, self._ranks)
         # The rows of a join that is not inner are made out of pairs first.
-        self._inner = parts.join_type is None
-        self._gathers = plan.config.output == "pairs" and self._inner
+        inner = parts.join_type is None
+        self._tables = parts.pair_tables if inner else None
+        self._block_places = plan.tuning.small_push_pairs if self._tables is None else self._tables.places
+        self._positions = inner and plan.config.output == "positions"
         self._ordinals = np.empty((2, self._block_places), np.int64)
-        if self._gathers or not self._inner:
-            words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
-        # Where the address of each output column is stored.
-        self._out, self._dtypes = _output_columns(plan, parts, words) if self._gathers else ([LEFT_OUT, RIGHT_OUT], [])
-        self._dtypes = self._dtypes or [np.dtype(np.int64)] * 2
-        self._block = ResultBlock(plan.layout.schema, self._dtypes, 1) if self._inner else None
+        words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
+        self._block: OutputBlock | None = None
+        if self._tables is not None:
+            self._nothing = np.zeros(max(one.payload.stride for one in (self._left, self._right)) + 1, np.uint8)
+            words[MISSING], words[BUDGET] = address_of(self._nothing), 1 << 62
+            for side, reader in self._tables.readers.items():
+                words[AT[side] + FIXED] = reader.fixed
         self._columns: dict[str | None, tuple[ListedColumns, ListedColumns] | None] = {
             None: (self._left.columns, self._right.columns)
         }
@@ -253,17 +245,13 @@ class SmallPush:
         if plan.scope.counted is None or plan.config.output == "count":
             return False
         for side in SIDES:
-            schema, held, names = plan.taken_schema(side), parts.windows[side].payload.plain, plan.layout.names(side)
-            stored = {column.name for column in held}
-            if not 0 < len(held) <= MOST_COLUMNS or len(names) > MOST_COLUMNS:
+            schema, payload = plan.taken_schema(side), parts.windows[side].payload
+            columns = payload.records.columns
+            if payload.keeps_pieces or any(schema.field(column.name).type != column.kind for column in columns):
                 return False
-            kinds = [(schema.field(column.name).type, column.kind) for column in held]
-            if any(given != kind or pa.types.is_boolean(kind) for given, kind in kinds):
+            if any(schema.field(name).type.id not in WHOLE for name in _key_columns(plan, side).values()):
                 return False
-            whole = all(schema.field(name).type.id in WHOLE for name in _key_columns(plan, side).values())
-            if not whole or not stored >= set(names):
-                return False
-        return plan.config.output == "positions" or bool(plan.layout.columns)
+        return plan.config.output == "positions" or parts.pair_tables is not None
 
     # -- accept ------------------------------------------------------------------------------------------------------
 
@@ -279,18 +267,23 @@ class SmallPush:
         columns = self._columns[by] if by in self._columns else self._look_up(batch)
         left, right, tables = self._left, self._right, batch.tables
         self._words[ORDERED] = by is not None
+        accepted = False
         try:
-            return bool(
+            accepted = bool(
                 columns
                 and left.look(tables["left"], batch.left_rows, columns[0])
                 and right.look(tables["right"], batch.right_rows, columns[1])
-                and (not self._gathers or (left.finds() and right.finds()))
+                and (self._tables is None or (left.finds() and right.finds()))
                 and order_small(self._small)
             )
         finally:
-            # The tables keep their memory, whose addresses are written by now.
-            left.exported.release()
-            right.exported.release()
+            if not accepted:
+                self._release()
+        return accepted
+
+    def _release(self) -> None:
+        self._left.exported.release()
+        self._right.exported.release()
 
     def _look_up(self, batch: PushBatch) -> tuple[ListedColumns, ListedColumns] | None:
         """Return which columns are read in pushes that are sorted by one; None if these do not fit."""
@@ -306,8 +299,11 @@ class SmallPush:
     def run(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
         """Insert the rows, probe, and return what they produced, see `slidejoin.operator.push`."""
         left, right = self._left, self._right
-        self._aim(self._places, ordered=batch.order_by is not None)
-        push_small(self._cells.work, self._small)
+        try:
+            self._aim(self._places, ordered=batch.order_by is not None)
+            push_small(self._cells.work, self._small)
+        finally:
+            self._release()
         pairs = self._work_words[WOVEN]
         for side, rows in ((left, batch.left_rows), (right, batch.right_rows)):
             if rows:
@@ -317,12 +313,15 @@ class SmallPush:
         for table, rows in ((left.table, batch.left_rows), (right.table, batch.right_rows)):
             if table is not None:  # it was there when the push was accepted
                 table.inserted(rows)
-        self._cells.expected, block = pairs, self._block
-        if block is None:
+        self._cells.expected = pairs
+        if self._block is None:
             return self._joined(batch, first, pairs)
-        out = block.table.slice(block.used, pairs)
-        block.used += pairs
-        return out
+        if self._tables is None:
+            return self._block.take(pairs)
+        if self._words[WAS_READ] == pairs:
+            return self._tables.taken(self._block, pairs)
+        self._tables.drop()  # there was too little room for texts
+        return together(list(self._tables.tables(*self._ordinals[:, :pairs])), self._parts.plan.layout.schema)
 
     def _joined(self, batch: PushBatch, first: dict[Side, int], pairs: int) -> pa.Table:
         """Output the rows of a join that is not inner out of so many pairs."""
@@ -338,15 +337,24 @@ class SmallPush:
     def _aim(self, places: int, *, ordered: bool) -> None:
         """Set where so many pairs go, and how they are ordered."""
         words, work, block = self._words, self._work_words, self._block
-        if block is not None:
-            if block.used + places > block.places:
-                block = self._block = ResultBlock(self._parts.plan.layout.schema, self._dtypes, self._block_places)
-            for at, (address, width) in zip(self._out, block.columns, strict=True):
-                words[at] = address + block.used * width
+        if self._tables is not None:
+            shared = self._tables.shared(places)
+            if shared is not block:
+                self._block = block = shared
+                for side in self._tables.readers:
+                    columns, used = self._tables.part(block, side)
+                    point(words, AT[side] + READ, columns)
+                    words[AT[side] + USED] = address_of(used)
+            words[ROW] = block.rows
+        elif self._positions:
+            if block is None or block.rows + places > block.places:
+                schema = self._parts.plan.layout.schema
+                self._block = block = OutputBlock(schema, (0, 1), (8, 8), (False, False), self._block_places, (0, 0))
+            words[LEFT_OUT], words[RIGHT_OUT] = (block.columns[:, VALUES] + 8 * block.rows).tolist()
         words[PLACES], words[ASIDE] = places, not ordered or self._aside
         if not (self._roomy and work[VIEWS[0]] and work[VIEWS[1]]):
-            for side in self._cells.probe_sides.values():
-                side.make_room(self._largest, work)
+            for one in self._cells.probe_sides.values():
+                one.make_room(self._largest, work)
             self._roomy = True
 
     def _go_on(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
@@ -363,20 +371,3 @@ def _key_columns(plan: Plan, side: Side) -> dict[int, str]:
     if not composite:
         return {KEY: key_columns(plan, near)[side][0].column}
     return {PACK + COLUMNS[term]: one.column for term, one in enumerate(composite[side])}
-
-
-def _output_columns(plan: Plan, parts: JoinParts, words: memoryview) -> tuple[list[int], list[np.dtype[Any]]]:
-    """Set the places in records of the output columns; return where their addresses go, and their types."""
-    counts, out, dtypes = dict.fromkeys(SIDES, 0), [], []
-    for side, name, _ in plan.layout.columns:
-        records = parts.windows[side].payload.records
-        number = [column.name for column in records.columns].index(name)
-        at = AT[side] + GATHERED_COLUMNS[counts[side]]
-        dtype = records.columns[number].dtype
-        words[at + OFFSET], words[at + WIDTH] = records.offsets[number], dtype.itemsize
-        counts[side] += 1
-        out.append(at + TARGET)
-        dtypes.append(dtype)
-    for side, count in counts.items():
-        words[AT[side] + TAKEN] = count
-    return out, dtypes

@@ -14,54 +14,43 @@ from numba import types
 
 from slidejoin.index.cells.kernels.buckets import FLOOR
 from slidejoin.index.kernels.view import ARRIVED, VIEW
-from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
+from slidejoin.jit.compiling import OUT_I64, inlined, kernel
 from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
-from slidejoin.jit.vectors.memory import i64_at, i64_table_at, place_of
+from slidejoin.jit.vectors.memory import i64_at, i64_table_at
 from slidejoin.operator.fused.kernels.packing import PACKING, pack_side
 from slidejoin.operator.fused.kernels.pushing import meet
 from slidejoin.operator.fused.kernels.work import LEFT, RIGHT, works_in
 from slidejoin.operator.ingest.kernels.ordering import MERGE_RANKS, RISE
-from slidejoin.rows.kernels.copying import copy_8, copy_16, copy_32, copy_64
+from slidejoin.rows.kernels.batch_rows import HEAP, STORED, ready, write_rows
 from slidejoin.rows.kernels.exported import LISTED, find_values
-from slidejoin.rows.kernels.records import gather_rows
+from slidejoin.rows.kernels.record_columns import READ, read_some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["GATHERED", "HELD", "MOST_COLUMNS", "SIDE", "SMALL", "order_small", "push_small"]
-
-MOST_COLUMNS = 16
-"""Columns of a side that are stored or output."""
-
-HELD = record(
-    [
-        "values",  # address of the values
-        "offset",  # in a row's record
-        "width",  # in bytes
-    ]
-)
-"""A column that is stored."""
-
-GATHERED = record(["offset", "width", "target"])
-"""A column that is taken out for the pairs, and the address where it goes, see `gather_rows`."""
+__all__ = ["SIDE", "SMALL", "order_small", "push_small"]
 
 SIDE = record(
     [
         "rows",  # how many rows come
         "exported",  # address of their batch, see `rows.kernels.exported`
-        ("lists", ARRAY),  # the list of its columns that are read
+        ("lists", ARRAY),  # the list of its columns that are read: keys, and what rows are ordered by
         "key",  # address of their keys
         "by",  # address of what they are ordered by
         "ranks",  # address of the room for their ranks
         "seen",  # how many rows came before them
         "first",  # address of the record of the first row
         "stride",  # bytes from one record to the next
-        "columns",  # of a record
-        ("ring", ARRAY),  # ring of addresses by which records are located, see `gather_rows`
-        "shift",  # by how much ordinals are shifted for it
-        "taken",  # columns that are taken out for the pairs
-        ("held", HELD, MOST_COLUMNS),
-        ("gathered", GATHERED, MOST_COLUMNS),
+        "marks",  # address of the marks of the first row, 0 without any
+        ("stored", ARRAY),  # what is stored, see `rows.kernels.batch_rows`
+        "heap",  # address of the memory for long texts
+        "needs",  # address of what is needed before rows can be stored
+        ("ring", ARRAY),  # addresses by which records are located, see `rows.kernels.record_columns`
+        "all_marks",  # address of those by which their marks are
+        "shift",  # by how much ordinals are shifted for them
+        ("read", ARRAY),  # what is read for the pairs
+        "used",  # address of the bytes of texts that are in the output
+        "fixed",  # bytes that a row takes in the output
         ("packing", PACKING),  # of composite keys; zeros where keys are a column as it is
     ]
 )
@@ -75,31 +64,31 @@ SMALL = record(
         "places",  # for pairs
         "left_out",  # address of the room for the left ordinals of pairs
         "right_out",  # for the right ones
+        "row",  # at which row of the output the first pair goes
+        "budget",  # bytes that a side of the output may take
+        "missing",  # address of a record of zeros
+        "read",  # how many pairs were read, where pairs are to be
     ]
 )
 """The columns of a small push."""
 
-smalls_in, GATHERED_WORDS = records_in(SMALL), GATHERED.itemsize // 8
+smalls_in = records_in(SMALL)
 
 rise, merge_ranks = RISE[np.dtype(np.int64)], MERGE_RANKS[np.dtype(np.int64)]
 
 
 @inlined
+def _stored(side: np.record) -> NDArray[np.int64]:
+    """Return what is stored of one side's rows."""
+    return i64_table_at(side.stored.address, side.stored.length, STORED)
+
+
+@inlined
 def _store(side: np.record) -> None:
-    """Copy the columns of one side's rows into their records."""
-    rows, first, stride = side.rows, side.first, side.stride
-    for column in range(side.columns):
-        held = side.held[U64(column)]
-        source, target, width = held.values, first + held.offset, held.width
-        for n in range(rows):
-            if width == 8:  # noqa: PLR2004 - bytes
-                copy_64(target + n * stride, source + n * 8)
-            elif width == 4:  # noqa: PLR2004
-                copy_32(target + n * stride, source + n * 4)
-            elif width == 2:  # noqa: PLR2004
-                copy_16(target + n * stride, source + n * 2)
-            else:
-                copy_8(target + n * stride, source + n)
+    """Copy one side's rows into their records."""
+    if side.rows > 0:
+        heap = i64_at(side.heap, HEAP)
+        write_rows(side.exported, _stored(side), np.int64(0), side.rows, side.first, side.stride, side.marks, heap)
 
 
 @inlined
@@ -112,26 +101,34 @@ def _look_at(role: np.record, side: np.record, stored: int) -> None:
 
 
 @inlined
-def _gather(side: np.record, ordinals: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-    count = side.taken
-    if count > 0:
-        columns = i64_table_at(place_of(side.gathered), count, GATHERED_WORDS)
-        gather_rows(i64_in(side.ring), side.shift, side.ring.length - 1, side.stride, ordinals, columns, sizes)
+def _gather(side: np.record, ordinals: NDArray[np.int64], small: np.record) -> int:
+    """Write the output columns of one side's rows, and return how many there was room for."""
+    units, columns = side.ring.length, i64_table_at(side.read.address, side.read.length, READ)
+    read: int = read_some(
+        i64_in(side.ring), i64_at(side.all_marks, units + 1), side.shift, side.stride, ordinals, columns, small.row,
+        i64_at(side.used, side.read.length), small.budget, side.fixed, small.missing,
+    )  # fmt: skip
+    return read
 
 
 @inlined
 def _read(words: NDArray[np.int64], side: np.record) -> bool:
-    """Find the columns of one side's rows."""
-    listed = i64_table_at(side.lists.address, side.lists.length, LISTED)
-    return bool(side.rows == 0 or find_values(side.exported, listed, words))
+    """Find the columns of one side's rows; return whether all can be stored."""
+    if side.rows == 0:
+        return True
+    stored, listed = _stored(side), i64_table_at(side.lists.address, side.lists.length, LISTED)
+    heap, needs = i64_at(side.heap, HEAP), i64_at(side.needs, side.stored.length + 1)
+    return bool(
+        find_values(side.exported, listed, words) and ready(side.exported, stored, np.int64(0), side.rows, heap, needs)
+    )
 
 
 @kernel(OUT_I64, returns=types.boolean)
 def order_small(words: NDArray[np.int64]) -> bool:
     """Find the columns of a small push, and write its ranks and composite keys.
 
-    Return False if it is to be taken in another way: if a column has NULLs, if sort values do not ascend on both sides,
-    or a value has no room in a composite key. words: of a SMALL. O(rows).
+    Return False if it is to be taken in another way: if keys or sort values have NULLs, if sort values do not ascend on
+    both sides, a value has no room in a composite key, or a text none in the window. words: of a SMALL. O(rows).
     """
     small = smalls_in(words)[0]
     left, right = small.sides[LEFT], small.sides[RIGHT]
@@ -159,7 +156,7 @@ def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None
     """Do all steps of a small push, and write to the work how many pairs are woven, or why none are.
 
     words: of a WORK; small_words: of a SMALL. Rows are stored, and inserted as far as possible, see
-    `kernels.pushing.meet`. Columns are gathered only if pairs are woven. O(rows + pairs).
+    `kernels.pushing.meet`. Columns are read only if pairs are woven. O(rows + pairs).
     """
     work, small = works_in(words)[0], smalls_in(small_words)[0]
     own, other = small.sides[LEFT], small.sides[RIGHT]
@@ -175,7 +172,8 @@ def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None
         i64_at(own.ranks, lefts), i64_at(other.ranks, rights), left, right,
     )  # fmt: skip
     pairs = work.woven
-    if pairs > 0:
-        sizes = np.empty(MOST_COLUMNS, np.int64)
-        _gather(own, left[:pairs], sizes)
-        _gather(other, right[:pairs], sizes)
+    small.read = pairs
+    if pairs > 0 and own.read.length > 0:
+        small.read = min(small.read, _gather(own, left[:pairs], small))
+    if pairs > 0 and other.read.length > 0:
+        small.read = min(small.read, _gather(other, right[:pairs], small))
