@@ -76,9 +76,6 @@ import slidejoin.predicate.kernels.ends
 import slidejoin.predicate.kernels.hashing
 import slidejoin.predicate.kernels.instructions
 import slidejoin.rows.kernels.batch_rows
-import slidejoin.rows.kernels.exported
 import slidejoin.rows.kernels.gathering
 import slidejoin.rows.kernels.record_columns
-import slidejoin.rows.kernels.records
 import slidejoin.rows.kernels.text_table
-import slidejoin.rows.kernels.writing

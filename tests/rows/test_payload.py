@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slidejoin.rows import payload as module
 from slidejoin.rows.chunk import records_of
-from slidejoin.rows.kernels.writing import put_columns
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
 from tests.narrow import tune
@@ -168,7 +164,7 @@ def test_memory_of_a_chunk_that_has_left_serves_the_next_one() -> None:
     for base in range(0, 40 * 4096, 1024):
         payload.append(Piece(base, pa.table({"n": np.arange(base, base + 1024)}), None), 8192)
         payload.expire(base + 1024 - 8192)
-        addresses.add(payload.chunks[-1].values[0].ctypes.data)
+        addresses.add(payload.chunks[-1].rows.ctypes.data)
     assert len(addresses) <= 5
     assert payload.nbytes == payload.rows * 8
     live = np.arange(payload.first(0), 40 * 4096)
@@ -237,35 +233,3 @@ def test_expired_texts_give_their_memory_back() -> None:
     assert payload.rows <= 8192 + 4096
     payload.expire(40 * 4096)
     assert payload.nbytes == 0
-
-
-@pytest.mark.parametrize("many", [1, 1 << 30])
-def test_many_rows_are_written_past_the_caches(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
-    written: list[int] = []
-
-    def watched(*given: Any) -> None:
-        written.append(given[4])
-        put_columns(*given)
-
-    monkeypatch.setattr(module, "put_columns", watched)
-    tune(monkeypatch, flowing_rows=many, flowing_window=1)
-    numbers = np.random.default_rng(1).integers(-100, 100, 10_007)
-    table = pa.table(
-        {
-            "long": pa.array(numbers),
-            "byte": pa.array(numbers, pa.int8()),
-            "real": pa.array(numbers, pa.float32()),
-            "flag": pa.array(numbers > 0),
-            "at": pa.array(numbers, pa.timestamp("us")),
-            "some": pa.array(numbers, pa.int32(), mask=numbers == 7),
-            "list": pa.array([[number] for number in numbers.tolist()]),
-        }
-    )
-    held = Payload(table.schema)
-    start = 0
-    for rows in (3, 5000, 1, 5003):
-        # Parts of Arrow's memory that begin in the middle of a byte.
-        held.append_rows(start, table.slice(start, rows), None, 10_007)
-        start += rows
-    assert held.take(table.schema.names, np.arange(10_007)).equals(table)
-    assert written == ([3, 4093, 907, 1, 3188, 1815] if many == 1 else [])

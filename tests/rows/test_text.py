@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
-from slidejoin.rows.text import text_arrays
+from slidejoin.rows.row_reader import texts_by_number
 from tests.narrow import tune
 
 KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
@@ -53,18 +53,15 @@ def test_rows_are_those_that_arrow_takes(
         asked = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=100))
         got = payload.take(["a"], np.array(asked, np.int64)).column("a")
         (back,) = payload
-        words = payload.chunks[0].values[0][: len(texts)].copy()
+        words = payload.chunks[0].rows["0"][: len(texts)].copy()
     got.validate(full=True)
     assert got.type == kind
     assert got.to_pylist() == whole.take(pa.array(asked, pa.int64())).to_pylist()
     assert got.num_chunks <= 1
-    parts = text_arrays(kind, words, None, np.asarray(whole.is_valid()).astype(np.uint8), largest)
-    chunks = parts.chunks if isinstance(parts, pa.ChunkedArray) else [parts]
+    numbers = np.where(np.asarray(whole.is_valid()), np.arange(len(texts)), -1)
+    chunks = texts_by_number(words, numbers, kind, largest).column(0).chunks
     assert [text for chunk in chunks for text in chunk.to_pylist()] == whole.to_pylist()
-    if kind in (pa.string(), pa.binary()):
-        assert all(chunk.nbytes <= largest + 8 * len(chunk) + 8 or len(chunk) == 1 for chunk in chunks)
-    else:
-        assert len(chunks) == 1
+    assert all(chunk.nbytes <= largest + 9 * len(chunk) + 9 or len(chunk) == 1 for chunk in chunks)
     back.table.validate(full=True)
     assert back.table.column("a").to_pylist() == whole.to_pylist()
     assert payload.nbytes == 16 * len(texts) + sum(

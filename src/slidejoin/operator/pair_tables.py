@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidejoin.rows.output_block import OutputBlock
-from slidejoin.rows.row_reader import RowReader
+from slidejoin.rows.row_reader import UNLIMITED, RowReader
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ BLOCK_BYTES = 1 << 20
 
 FIRST_MEAN, ENOUGH = 16.0, 8
 """Bytes of a text before any is known, and from how many rows on the last result tells."""
-
-UNLIMITED = 1 << 62
 
 
 class PairTables:
@@ -139,7 +137,7 @@ class PairTables:
         nullable = [one or other for one, other in zip(nulls, self._lacking, strict=True)]
         block = OutputBlock(
             self._schema, self._order, self._kinds, nullable, places, room.astype(np.int64).tolist(),
-            self._memory if not shared else None,
+            self._memory, shared=shared,
         )  # fmt: skip
         for side, reader in self.readers.items():
             reader.aim(block.columns[self._parts[side]])

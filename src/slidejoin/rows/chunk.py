@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.kernels.batch_rows import BITS, NULLS
 from slidejoin.rows.kernels.gathering import GATHER
 from slidejoin.rows.piece import Piece
-from slidejoin.rows.text import Heap, is_text, text_arrays
+from slidejoin.rows.text import Heap, is_text
 from slidejoin.rows.widths import SLICE, TEXTS, in_one_chunk
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Chunk", "Fixed", "Records", "arrow_of", "records_of"]
+__all__ = ["Chunk", "Fixed", "Records", "records_of"]
 
 LINE = 64
 """Bytes of a cache line."""
@@ -136,8 +135,6 @@ class Chunk:
         Largest event time in ticks, None for count windows and without rows.
     rows : (capacity,) records
         The columns that records hold.
-    values : list of (capacity,) arrays
-        Each of these columns: a field of the records, of texts (capacity, 2) words.
     heap : Heap
         The bytes of long texts.
     marks : (capacity, bytes) uint8 or None
@@ -149,7 +146,7 @@ class Chunk:
         The other columns.
     """
 
-    __slots__ = ("base", "end", "heap", "limit", "marks", "origin", "pieces", "rows", "stored", "time_max", "values")
+    __slots__ = ("base", "end", "heap", "limit", "marks", "origin", "pieces", "rows", "stored", "time_max")
 
     def __init__(
         self, base: int, origin: int, limit: int, rows: NDArray[np.void], heap: Heap, stored: NDArray[np.int64]
@@ -159,7 +156,6 @@ class Chunk:
         self.limit = limit
         self.time_max: int | None = None
         self.rows, self.heap = rows, heap
-        self.values: list[NDArray[Any]] = [rows[name] for name in rows.dtype.names or ()]
         self.marks: NDArray[np.uint8] | None = None
         self.stored = stored.copy()
         self.pieces: list[Piece] = []
@@ -167,15 +163,9 @@ class Chunk:
     def mark(self, columns: Sequence[int]) -> None:
         """Keep marks of columns that had no NULL so far."""
         if self.marks is None:
-            self.marks = np.full((self.limit - self.origin, len(self.values) + 7 >> 3), 255, np.uint8)
+            self.marks = np.full((self.limit - self.origin, len(self.stored) + 7 >> 3), 255, np.uint8)
         self.stored = self.stored.copy()
         self.stored[columns, NULLS] = 1
-
-    def valid(self, column: int, rows: slice) -> NDArray[np.uint8] | None:
-        """Return 1 where a column of some rows is not NULL, 0 where it is, (n,) uint8; None if it has had no NULL."""
-        if self.marks is None or not self.stored[column, NULLS]:
-            return None
-        return self.marks[rows, column >> 3] >> np.uint8(column & 7) & np.uint8(1)
 
     def add(self, table: pa.Table) -> int:
         """Add the other columns of the newest rows; return by how many bytes they grew.
@@ -201,17 +191,6 @@ class Chunk:
         self.base, self.time_max, self.pieces = self.end, None, []
         self.heap, self.stored = self.heap.emptied(), self.stored.copy()
 
-    def table(self, schema: pa.Schema, fixed: Sequence[Fixed]) -> pa.Table:
-        """Return a copy of the rows."""
-        columns: dict[str, Any] = {}
-        rows = slice(self.base - self.origin, self.end - self.origin)
-        for number, (column, values) in enumerate(zip(fixed, self.values, strict=True)):
-            columns[column.name] = arrow_of(column, values[rows].copy(), self.valid(number, rows))
-        if self.pieces:
-            others = in_one_chunk(pa.concat_tables([piece.table for piece in self.pieces]))
-            columns |= dict(zip(others.schema.names, others.columns, strict=True))
-        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
-
 
 def _width(kind: pa.DataType) -> int:
     """Return the bytes that a value of fixed width takes in a record, a bit's is one; 0 for other types."""
@@ -219,21 +198,3 @@ def _width(kind: pa.DataType) -> int:
         return 1
     plain = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind)
     return kind.bit_width // 8 if plain or pa.types.is_fixed_size_binary(kind) else 0
-
-
-def arrow_of(
-    column: Fixed, values: NDArray[Any], valid: NDArray[np.uint8] | None, size: int | None = None
-) -> pa.Array[Any] | pa.ChunkedArray[Any]:
-    """Return values (n,) and marks (n,) uint8 of what is not NULL as an Arrow array that shares the values.
-
-    Of texts, (n, 2) words with `size` bytes if that is known, the bytes are copied; there may be several arrays.
-    """
-    if column.text:
-        return text_arrays(column.kind, values, size, valid)
-    marks = None if valid is None or valid.all() else _packed(valid)
-    data = _packed(values) if column.kind.id == BOOLEAN else buffer_of(values)
-    return pa.Array.from_buffers(column.kind, values.size, [marks, data], -1 if marks is not None else 0)
-
-
-def _packed(marks: NDArray[Any]) -> pa.Buffer:
-    return buffer_of(np.packbits(marks, bitorder="little"))

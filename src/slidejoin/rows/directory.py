@@ -10,14 +10,11 @@ happens only with rows restored from a snapshot.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidejoin.rows.arrow_buffers import buffer_of
 from slidejoin.rows.kernels.batch_rows import NULLS
-from slidejoin.rows.kernels.gathering import gather_marks
-from slidejoin.rows.kernels.records import gather_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +43,6 @@ class Directory:
         self._least, self._spread = tuning.directory_units, tuning.directory_spread
         self._records = records
         self._stride = records.dtype.itemsize
-        self._places = [
-            (offset, column.dtype.itemsize, column.dtype)
-            for offset, column in zip(records.offsets, records.columns, strict=True)
-        ]
         self._shift = shift
         self._bases: NDArray[np.int64] | None = None
         self.version = 0
@@ -167,30 +160,3 @@ class Directory:
         if self._bases is not None:
             return np.searchsorted(self._bases, ordinals, side="right") - 1
         return (ordinals >> self._shift) & (self._rows.size - 1)
-
-    def gather(self, numbers: Sequence[int], ordinals: NDArray[np.int64]) -> list[tuple[NDArray[Any], int]]:
-        """Return columns of these rows, (n,) of their types, texts (n, 2), and the bytes of the texts of each."""
-        wanted, places = [self._places[number] for number in numbers], []
-        out: list[NDArray[Any]] = []
-        for offset, width, dtype in wanted:
-            values = np.empty(ordinals.size, dtype)
-            out.append(values)
-            # Arrow returns an address in a third of the time that NumPy takes.
-            places.append((offset, width, buffer_of(values).address))
-        sizes = np.empty(len(out), np.int64)
-        if self._bases is None:
-            given = self._rows, self._shift, self._rows.size - 1, self._stride, ordinals
-        else:
-            # Addresses of the rows themselves, each a unit.
-            rows = self._rows[self.places(ordinals)] + ordinals * self._stride
-            given = rows, 0, -1, 0, np.arange(ordinals.size)
-        gather_rows(*given, np.array(places, np.int64), sizes)
-        return list(zip(out, sizes.tolist(), strict=True))
-
-    def valid(self, number: int, ordinals: NDArray[np.int64]) -> NDArray[np.uint8] | None:
-        """Return 1 where a column is not NULL, 0 where it is, (n,) uint8; None if no row has a NULL there."""
-        if not self._marked[number]:
-            return None
-        out = np.empty(ordinals.size, np.uint8)
-        gather_marks(self._marks, self.places(ordinals), ordinals, number, out)
-        return out

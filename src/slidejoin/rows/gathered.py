@@ -1,48 +1,27 @@
-"""Gathered rows before they become tables: the bytes of texts and of Arrow-held columns are copied table by table.
+"""Gathered rows before they become tables: their bytes are copied table by table.
 
-This first pass gathers a fixed width for each row. Only then are the sizes of the rows known, and how many of them fit
-into a table. Rows may be missing: NULL in every column, as the partner of an unmatched row is.
+Only their widths are found first, so that it is known how many of them fit into a table. Rows may be missing: NULL in
+every column, as the partner of an unmatched row is.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.arrow_buffers import empty_of
-from slidejoin.rows.chunk import Fixed, arrow_of
-from slidejoin.rows.text import text_lengths
 from slidejoin.rows.widths import Widths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from slidejoin.rows.gather import Located
+    from slidejoin.rows.row_reader import RowReader
 
-__all__ = ["Gathered", "InRecords", "WithNulls"]
-
-
-class InRecords(NamedTuple):
-    """A column gathered from records.
-
-    Attributes
-    ----------
-    column : Fixed
-    values : (n,) of its type, or (n, 2) words of texts
-    marks : (n,) uint8 or None
-        0 where it is NULL.
-    size : int
-        Bytes of the texts, 0 without.
-    """
-
-    column: Fixed
-    values: NDArray[Any]
-    marks: NDArray[np.uint8] | None
-    size: int
+__all__ = ["Gathered", "WithNulls"]
 
 
 class Gathered:
@@ -52,40 +31,38 @@ class Gathered:
     ----------
     schema : pyarrow.Schema
         Of these columns.
-    rows : int
-        How many.
-    fixed : int
-        Fixed bytes a row of the columns from records.
-    held : sequence of InRecords
-        These columns.
+    ordinals : (n,) int64
+        The rows.
+    held : RowReader, optional
+        The columns that records hold, if there are any.
     others : Located, optional
         The other ones, if there are any.
     """
 
-    __slots__ = ("_fixed", "_held", "_others", "_schema", "_whole", "rows")
-
     def __init__(
-        self, schema: pa.Schema, rows: int, fixed: int, held: Sequence[InRecords], others: Located | None
+        self, schema: pa.Schema, ordinals: NDArray[np.int64], held: RowReader | None, others: Located | None
     ) -> None:
-        self._schema, self._fixed, self._held, self._others = schema, fixed, held, others
+        self._schema, self._ordinals, self._held, self._others = schema, ordinals, held, others
         self._whole: pa.Table | None = None
-        self.rows = rows
+        self.rows = ordinals.size
         """How many."""
+
+    @cached_property
+    def _texts(self) -> NDArray[np.int64]:
+        """Bytes of the texts of records, (columns, rows)."""
+        return np.empty((0, self.rows), np.int64) if self._held is None else self._held.lengths(self._ordinals)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows take as Arrow."""
-        texts = sum(one.size for one in self._held)
         others = 0 if self._others is None else self._others.widths.nbytes
-        return texts + others + self.rows * self._fixed
+        return int(self._texts.sum()) + others + self.rows * (0 if self._held is None else self._held.fixed)
 
     @property
     def widths(self) -> Widths:
         """How wide the rows are."""
-        widths = Widths(self.rows, self._fixed)
-        for one in self._held:
-            if one.column.text:
-                widths = widths.joined(Widths(self.rows, 0, text_lengths(one.values)))
+        texts = self._texts.sum(axis=0) if len(self._texts) else None
+        widths = Widths(self.rows, 0 if self._held is None else self._held.fixed, texts)
         return widths if self._others is None else widths.joined(self._others.widths)
 
     def complete(self, most: int) -> None:
@@ -103,16 +80,11 @@ class Gathered:
             return pa.table({"": pa.nulls(rows)}).select([])
         if rows == 0:
             return empty_of(self._schema)
-        columns: dict[str, pa.Array[Any] | pa.ChunkedArray[Any]] = {}
-        for column, values, marks, size in self._held:
-            if rows == self.rows:
-                columns[column.name] = arrow_of(column, values, marks, size)
-            else:
-                # Copied, otherwise each of the tables would keep the memory of all of them.
-                valid = None if marks is None else marks[start:stop]
-                columns[column.name] = arrow_of(column, values[start:stop].copy(), valid)
-        if self._others is not None:
-            table = self._others.rows(start, stop)
+        columns: dict[str, pa.ChunkedArray[Any]] = {}
+        tables = [] if self._others is None else [self._others.rows(start, stop)]
+        if self._held is not None:
+            tables.append(self._held.table(self._ordinals[start:stop], self._texts[:, start:stop]))
+        for table in tables:
             columns |= dict(zip(table.column_names, table.columns, strict=True))
         return pa.Table.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
 

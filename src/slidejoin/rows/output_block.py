@@ -40,8 +40,9 @@ class OutputBlock:
     texts : sequence of int
         Of each column for how many bytes of texts there is room.
     memory : ArrayPool, optional
-        Of int64: it comes back when nobody has the rows any more, of which one table is made. Without it results are
-        slices of one table.
+        Of int64, for what is not shared: it comes back when nobody has the rows any more.
+    shared : bool, default True
+        Whether results are slices of one table, or one table is made of all rows.
 
     Attributes
     ----------
@@ -62,8 +63,10 @@ class OutputBlock:
         places: int,
         texts: Sequence[int],
         memory: ArrayPool | None = None,
+        *,
+        shared: bool = True,
     ) -> None:
-        self._schema, self._order = schema, order
+        self._schema, self._order, memory = schema, order, None if shared else memory
         self.places, self.rows = -(-places // 8) * 8, 0
         self.columns = np.zeros((len(kinds), READ), np.int64)
         self.columns[:, KIND], self.used = kinds, np.zeros(len(kinds), np.int64)
@@ -72,14 +75,14 @@ class OutputBlock:
             bits = bitmap(self.places) if null else None
             size = self.places >> 3 if kind == BITS else abs(kind) * (self.places + (kind < 0))
             # Arrow looks at the last offset of texts, before it is written.
-            values = _memory(size, memory, clear=memory is None and kind < BITS)
+            values = _memory(size, memory, clear=shared and kind < BITS)
             self._buffers.append([bits, values])
             self.columns[number, [VALID, VALUES]] = 0 if bits is None else bits.address, values.address
             if kind < BITS:
                 data = _memory(texts[number] + SPARE, memory)
                 self._buffers[-1].append(data)
                 self.columns[number, [DATA, ROOM]] = data.address, texts[number]
-        self._table = self._made(self.places, self._buffers) if memory is None else None
+        self._table = self._made(self.places, self._buffers) if shared else None
 
     def take(self, rows: int) -> pa.Table:
         """Return so many rows that were written."""
@@ -111,6 +114,6 @@ def bitmap(places: int) -> pa.Buffer:
 
 
 def _memory(size: int, pool: ArrayPool | None, *, clear: bool = False) -> pa.Buffer:
-    return buffer_of(
-        pool.take((size >> 3) + 1) if pool is not None else (np.zeros if clear else np.empty)(size, np.uint8)
-    )
+    if clear or pool is None:
+        return buffer_of((np.zeros if clear else np.empty)(size, np.uint8))
+    return buffer_of(pool.take((size >> 3) + 1))

@@ -8,23 +8,19 @@ within a chunk.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.chunk import Chunk, Records, arrow_of, records_of
+from slidejoin.rows.chunk import Chunk, Records, records_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.exported import ExportedBatch
 from slidejoin.rows.gather import Gather
-from slidejoin.rows.gathered import Gathered, InRecords
-from slidejoin.rows.kernels.batch_rows import STORED, fits_records, store_rows
-from slidejoin.rows.kernels.exported import LISTED, locate_values
-from slidejoin.rows.kernels.gathering import GATHER
-from slidejoin.rows.kernels.writing import put_columns, stage_of
+from slidejoin.rows.gathered import Gathered
+from slidejoin.rows.kernels.batch_rows import STORED, fits_records, stage_of, store_rows
 from slidejoin.rows.piece import Piece
+from slidejoin.rows.row_reader import RowReader
 from slidejoin.rows.text import Heap, long_bytes
 from slidejoin.rows.widths import fixed_width
 from slidejoin.tuning import Tuning, tuning
@@ -42,10 +38,10 @@ LARGEST_LIMIT = 1 << 16
 SHARE = 32
 """A chunk is at most this part of the window, as it is or is going to be."""
 
+NO_STAGE = np.empty(0, np.int64)
+
 EXPECTED_BYTES = 4 << 20
 """Of a chunk for rows that are only expected: a window may be made much larger than it ever gets, of wide rows."""
-
-_base = attrgetter("base")
 
 
 class WantedColumns(NamedTuple):
@@ -56,18 +52,15 @@ class WantedColumns(NamedTuple):
     schema : pyarrow.Schema
     others : list of str
         Those that pieces hold.
-    numbers : list of int
-        Those that records hold.
-    fixed : int
-        Fixed bytes of their values as Arrow.
+    held : RowReader or None
+        Reads those that records hold.
     width : int
         Bytes that `Payload.gather` takes for a row.
     """
 
     schema: pa.Schema
     others: list[str]
-    numbers: list[int]
-    fixed: int
+    held: RowReader | None
     width: int
 
 
@@ -99,18 +92,10 @@ class Payload:
         # Rows that have no column but those of records need no table; of rows without any their number is in one.
         self.keeps_pieces = bool(self._others) or not self._fixed
         self._width = self._records.dtype.itemsize
-        self._stage: NDArray[np.int64] | None = None
-        widths = [column.dtype.itemsize for column in self._fixed]
-        self._layout = np.array([*zip(self._records.offsets, widths, strict=True)], np.int64).reshape(-1, 2)
+        self._stage = stage_of(self._width)
         columns = [(one.place, one.code, at, 0) for one, at in zip(self._fixed, self._records.offsets, strict=True)]
         self._stored = np.array(columns, np.int64).reshape(-1, STORED)
         self._needs, self._exported = np.zeros(len(columns) + 1, np.int64), ExportedBatch()
-        # Of columns that are copied as they are, by their places: the addresses of their values.
-        self._flows = all(one.code in GATHER for one in self._fixed)
-        places = [
-            (one.place, width, number) for number, (one, width) in enumerate(zip(self._fixed, widths, strict=True))
-        ]
-        self._listed, self._addresses = np.array(places, np.int64).reshape(-1, LISTED), np.zeros(len(places), np.int64)
         self._expected = min(expected, SHARE * EXPECTED_BYTES // max(self._width, 1))
         self._shift = max(self._tuning.chunk_rows, 1).bit_length() - 1
         self._directory = Directory(self._records, self._shift, self._tuning)
@@ -161,14 +146,15 @@ class Payload:
         """Write rows of a batch into the records of a chunk that has room."""
         exported, heap = self._exported, chunk.heap
         target = self._directory.address(chunk) + chunk.end * self._width
+        large = max(live_rows, self._expected) * self._width >= self._tuning.flowing_window
+        flows = large and rows >= self._tuning.flowing_rows
         exported.export(batch)
         try:
-            if rows >= self._tuning.flowing_rows and self._flow(first, rows, target, live_rows, chunk):
-                return
             while not fits_records(exported.address, chunk.stored, first, rows, heap.room, self._needs):
                 self._make_fit(chunk)
             marks = 0 if chunk.marks is None else int(chunk.marks[chunk.end - chunk.origin :].ctypes.data)
-            store_rows(exported.address, chunk.stored, first, rows, target, self._width, marks, heap.room)
+            stage = self._stage if flows else NO_STAGE
+            store_rows(exported.address, chunk.stored, first, rows, target, self._width, marks, heap.room, stage)
             self._long_bytes += heap.grown()
         finally:
             exported.release()
@@ -180,21 +166,6 @@ class Payload:
             chunk.mark(nulls)
             self._directory.marked(self.chunks)
         chunk.heap.reserve(int(self._needs[-1]))
-
-    def _flow(self, first: int, rows: int, target: int, live_rows: int, chunk: Chunk) -> bool:
-        """Write many rows without NULLs, texts and bits into a window that is larger than the caches, or return False.
-
-        The batch is the one that is exported.
-        """
-        large = max(live_rows, self._expected) * self._width >= self._tuning.flowing_window
-        if not large or not self._flows or chunk.marks is not None:
-            return False
-        if not locate_values(self._exported.address, self._listed, self._addresses):
-            return False
-        if self._stage is None:
-            self._stage = stage_of(self._width)
-        put_columns(self._addresses + first * self._layout[:, 1], self._layout, target, self._width, rows, self._stage)
-        return True
 
     @property
     def stride(self) -> int:
@@ -253,25 +224,12 @@ class Payload:
 
         Ordinals are (n,) int64 and must lie in the window; for `decoded` see `Located`. O(n).
         """
-        schema, others, numbers, fixed, _ = self._asked(names)
-        held, located = [], None
-        if ordinals.size:
-            if others:
-                if self._gather is None:
-                    self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
-                located = self._gather.locate(others, ordinals, decoded=decoded)
-            if numbers:
-                gathered = self._directory.gather(numbers, ordinals)
-                held = [
-                    InRecords(
-                        self._fixed[number],
-                        values,
-                        self._directory.valid(number, ordinals),
-                        size if self._fixed[number].text else 0,
-                    )
-                    for number, (values, size) in zip(numbers, gathered, strict=True)
-                ]
-        return Gathered(schema, ordinals.size, fixed, held, located)
+        wanted, located = self._asked(names), None
+        if ordinals.size and wanted.others:
+            if self._gather is None:
+                self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
+            located = self._gather.locate(wanted.others, ordinals, decoded=decoded)
+        return Gathered(wanted.schema, ordinals, wanted.held, located)
 
     def width(self, names: Sequence[str]) -> int:
         """Return how many bytes `gather` takes for a row."""
@@ -286,13 +244,12 @@ class Payload:
         wanted = self._known.get(key := tuple(names))
         if wanted is None:
             schema = pa.schema([self.schema.field(name) for name in names])
+            own = [name for name in names if name in self._number]
             others = [name for name in names if name not in self._number]
-            numbers = [self._number[name] for name in names if name in self._number]
-            columns = [self._fixed[number] for number in numbers]
             width = sum(fixed_width(schema.field(name).type) for name in others)
-            width += sum(column.dtype.itemsize for column in columns)
-            fixed = sum(fixed_width(column.kind) for column in columns)
-            wanted = self._known[key] = WantedColumns(schema, others, numbers, fixed, width)
+            width += sum(self._fixed[self._number[name]].dtype.itemsize for name in own)
+            held = RowReader(self, own) if own else None
+            wanted = self._known[key] = WantedColumns(schema, others, held, width)
         return wanted
 
     @property
@@ -310,26 +267,8 @@ class Payload:
         return self.gather(names, ordinals).table(0, ordinals.size)
 
     def between(self, names: Sequence[str], first: int, end: int) -> pa.Table:
-        """Return these columns of the rows first…end-1, which must lie in the window, as one table; see `take`.
-
-        Columns that records hold as they are, without texts, are copied in sequence, in half the time.
-        """
-        schema, others, numbers, _, _ = self._asked(names)
-        if others or first >= end or any(self._fixed[number].text for number in numbers):
-            return self.take(names, np.arange(first, end))
-        chunks, columns = self.chunks, []
-        touched = chunks[bisect_right(chunks, first, key=_base) - 1 : bisect_left(chunks, end, key=_base)]
-        rows = [(one, slice(max(first, one.base) - one.origin, min(end, one.end) - one.origin)) for one in touched]
-        for number in numbers:
-            values = np.concatenate([one.values[number][places] for one, places in rows])
-            known = [one.valid(number, places) for one, places in rows]
-            marks = None
-            if any(valid is not None for valid in known):
-                sizes = (places.stop - places.start for _, places in rows)
-                both = zip(known, sizes, strict=True)
-                marks = np.concatenate([np.ones(size, np.uint8) if valid is None else valid for valid, size in both])
-            columns.append(arrow_of(self._fixed[number], values, marks))
-        return pa.Table.from_arrays(columns, schema=schema)
+        """Return these columns of the rows first…end-1, which must lie in the window, as one table; see `take`."""
+        return self.take(names, np.arange(first, end))
 
     def __iter__(self) -> Iterator[Piece]:
         """Iterate over the rows as tables, oldest first: copies, except of what was not copied on its way in."""
@@ -338,7 +277,7 @@ class Payload:
                 yield chunk.pieces[0] if not self.merge else self._piece(chunk)
 
     def _piece(self, chunk: Chunk) -> Piece:
-        return Piece(chunk.base, chunk.table(self.schema, self._fixed), chunk.time_max)
+        return Piece(chunk.base, self.between(self.schema.names, chunk.base, chunk.end), chunk.time_max)
 
     @property
     def pieces(self) -> list[Piece]:

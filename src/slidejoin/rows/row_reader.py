@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from slidejoin.rows.kernels.record_columns import BIT, OFFSET, SPARE, read_columns
-from slidejoin.rows.widths import fixed_width
+from slidejoin.rows.kernels.batch_rows import BITS
+from slidejoin.rows.kernels.record_columns import BIT, KIND, OFFSET, READ, SPARE, VALUES, read_columns
+from slidejoin.rows.kernels.records import LONG
+from slidejoin.rows.output_block import OutputBlock
+from slidejoin.rows.widths import TEXTS, fixed_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +20,13 @@ if TYPE_CHECKING:
 
     from slidejoin.rows.payload import Payload
 
-__all__ = ["RowReader"]
+__all__ = ["UNLIMITED", "RowReader", "texts_by_number"]
+
+UNLIMITED = 1 << 62
+"""Bytes, where nothing limits them."""
+
+LARGEST_OFFSET = (1 << 31) - 1
+"""Bytes that an Arrow array with offsets of 32 bits can hold; more become several arrays."""
 
 
 class RowReader:
@@ -38,7 +48,7 @@ class RowReader:
     def __init__(self, payload: Payload, names: Sequence[str]) -> None:
         records = payload.records
         at = {column.name: number for number, column in enumerate(records.columns)}
-        self._payload = payload
+        self._payload, self._schema = payload, pa.schema([payload.schema.field(name) for name in names])
         self._directory, self._stride = payload.directory, records.dtype.itemsize
         self._numbers = [at[name] for name in names]
         self._offsets = [records.offsets[number] for number in self._numbers]
@@ -75,6 +85,30 @@ class RowReader:
         """Set where columns (c, READ) int64 are in the records."""
         columns[:, OFFSET], columns[:, BIT] = self._offsets, self._numbers
 
+    def lengths(self, ordinals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes of the texts of rows, (columns of texts, n) int64."""
+        texts = [number for number, kind in enumerate(self.kinds) if kind < BITS]
+        words = np.empty((len(texts), ordinals.size, 2), np.uint64)
+        if words.size:
+            columns = np.zeros((len(texts), READ), np.int64)
+            columns[:, OFFSET], columns[:, KIND] = [self._offsets[number] for number in texts], SPARE
+            columns[:, VALUES] = [one.ctypes.data for one in words]
+            self.read(ordinals, columns, 0, np.zeros(len(texts), np.int64), UNLIMITED)
+        return text_lengths(words)
+
+    def table(self, ordinals: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.Table:
+        """Return rows as a table, given the `lengths` of their texts; a column of many bytes is in several chunks."""
+        sizes = lengths.sum(axis=1)
+        if ordinals.size > 1 and int(sizes.max(initial=0)) > LARGEST_OFFSET:
+            halves = slice(ordinals.size // 2), slice(ordinals.size // 2, None)
+            return pa.concat_tables([self.table(ordinals[rows], lengths[:, rows]) for rows in halves])
+        rooms, kinds = iter(sizes.tolist()), self.kinds
+        texts = [next(rooms) if kind < BITS else 0 for kind in kinds]
+        block = OutputBlock(self._schema, range(len(kinds)), kinds, self.nulls, ordinals.size, texts, shared=False)
+        self.aim(block.columns)
+        self.read(ordinals, block.columns, 0, block.used, UNLIMITED)
+        return block.take(ordinals.size)
+
     def read(
         self, ordinals: NDArray[np.int64], columns: NDArray[np.int64], row: int, used: NDArray[np.int64], budget: int
     ) -> int:
@@ -92,3 +126,26 @@ class RowReader:
         rows[: ordinals.size] = directory.rows[units] + ordinals * self._stride
         moved[: ordinals.size] = np.where(own == 0, 0, own + (ordinals - places) * width)
         return read_columns(rows, moved, 0, 0, np.where(present, places, -1), *rest)
+
+
+def text_lengths(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the bytes of texts, (..., 2) uint64 as they are in records, as (...,) int64."""
+    tags = words[..., 0] & np.uint64(LONG)
+    return np.where(tags == LONG, words[..., 0] >> np.uint64(8), tags).view(np.int64)
+
+
+def texts_by_number(
+    words: NDArray[np.uint64], numbers: NDArray[np.int64], kind: pa.DataType, largest: int = LARGEST_OFFSET
+) -> pa.Table:
+    """Return the texts with these numbers (n,) int64, -1 for NULL, out of words (m, 2) as they are in records.
+
+    A chunk has at most `largest` bytes, or one text.
+    """
+    size, code = int(text_lengths(words[numbers[numbers >= 0]]).sum()), -TEXTS[kind.id]
+    if size > largest and numbers.size > 1:
+        halves = numbers[: numbers.size // 2], numbers[numbers.size // 2 :]
+        return pa.concat_tables([texts_by_number(words, half, kind, largest) for half in halves])
+    block = OutputBlock(pa.schema([("", kind)]), [0], [code], [True], numbers.size, [size], shared=False)
+    given = np.array([words.ctypes.data]), np.array([0, 1]), 62, SPARE, numbers
+    read_columns(*given, block.columns, 0, block.used, UNLIMITED, 0, np.zeros(SPARE, np.uint8).ctypes.data)
+    return block.take(numbers.size)

@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import buffer_of, chunks_of, from_buffer
+from slidejoin.rows.arrow_buffers import from_buffer
 from slidejoin.rows.kernels.batch_rows import HEAP
-from slidejoin.rows.kernels.records import SHORT, TEXT, TextArray, take_texts
+from slidejoin.rows.kernels.records import SHORT, TextArray
 from slidejoin.rows.widths import TEXTS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.tuning import Tuning
 
-__all__ = ["Heap", "is_text", "long_bytes", "offsets_of", "text_array", "text_arrays", "text_lengths"]
-
-LARGEST_OFFSET = (1 << 31) - 1
-"""Bytes that an Arrow array with offsets of 32 bits can hold; more become several arrays."""
+__all__ = ["Heap", "is_text", "long_bytes", "offsets_of", "text_array"]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -96,39 +93,3 @@ def offsets_of(array: pa.Array[Any]) -> NDArray[np.signedinteger[Any]]:
     """Return where the texts of an array of at least one begin, and where the last ends, as wide as it has them."""
     offsets = from_buffer(array.buffers()[1], np.dtype(f"i{TEXTS[array.type.id]}"))
     return offsets[array.offset : array.offset + len(array) + 1]
-
-
-def text_arrays(
-    kind: pa.DataType,
-    texts: NDArray[np.uint64],
-    size: int | None,
-    valid: NDArray[np.uint8] | None,
-    largest: int = LARGEST_OFFSET,
-) -> pa.Array[Any] | pa.ChunkedArray[Any]:
-    """Return texts (n, 2) uint64, as they are in records, as Arrow has them.
-
-    `size` is the number of their bytes, if it is known; `valid` (n,) uint8 is 0 where they are NULL. An array with
-    offsets of 32 bits has at most `largest` bytes, or one text.
-    """
-    if size is None:
-        size = int(text_lengths(texts).sum())
-    width = TEXTS[kind.id]
-    if width == 4 and size > largest and len(texts) > 1:  # noqa: PLR2004 - bytes
-        half = len(texts) // 2
-        arrays: list[pa.Array[Any]] = []
-        for rows in (slice(0, half), slice(half, None)):
-            part = text_arrays(kind, texts[rows], None, None if valid is None else valid[rows], largest)
-            arrays += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
-        return chunks_of(arrays, kind)
-    data, offsets = np.empty(size + TEXT, np.uint8), np.empty(len(texts) + 1, np.dtype(f"i{width}"))
-    written = buffer_of(data)
-    take_texts[width](texts, written.address, offsets)
-    marks = None if valid is None or valid.all() else buffer_of(np.packbits(valid, bitorder="little"))
-    buffers = [marks, buffer_of(offsets), written.slice(0, size)]
-    return pa.Array.from_buffers(kind, len(texts), buffers, -1 if marks is not None else 0)
-
-
-def text_lengths(texts: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the bytes of texts (n, 2) uint64, as they are in records, as (n,) int64."""
-    tags = texts[:, 0] & np.uint64(255)
-    return np.where(tags == 255, texts[:, 0] >> np.uint64(8), tags).view(np.int64)  # noqa: PLR2004 - the mark of long texts

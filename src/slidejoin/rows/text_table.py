@@ -33,7 +33,8 @@ from slidejoin.rows.kernels.text_table import (
     find_texts,
     rebuild,
 )
-from slidejoin.rows.text import is_text, offsets_of, text_array, text_arrays
+from slidejoin.rows.row_reader import texts_by_number
+from slidejoin.rows.text import is_text, offsets_of, text_array
 from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
@@ -151,15 +152,8 @@ class TextTable:
         taken[long, 1] += np.uint64(self._table.heap.ctypes.data)
         words = np.zeros((max(int(self._table.state[USED]), 1), 2), np.uint64)
         words[(taken[:, CODE] & np.uint64(LOW_32)).astype(np.int64) - 1] = taken[:, :2]
-        chunks: list[pa.Array[Any]] = []
-        for chunk in codes.chunks:
-            valid = np.asarray(chunk.is_valid()).astype(np.uint8) if chunk.null_count else None
-            own = words[np.asarray(chunk.fill_null(0) if chunk.null_count else chunk)]
-            if valid is not None:
-                own[valid == 0] = 0
-            texts = text_arrays(kind, own, None, valid)
-            chunks += texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]
-        return chunks_of(chunks, kind)
+        numbers = [np.asarray(chunk.fill_null(-1) if chunk.null_count else chunk) for chunk in codes.chunks]
+        return texts_by_number(words, np.concatenate([*numbers, np.empty(0, np.int64)]), kind).column(0)
 
 
 class LookUp:

@@ -16,6 +16,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.jit.compiling import I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.vectors.flowing import LINE, fence, flow_line
 from slidejoin.jit.vectors.memory import i64_at, load_8, load_32, load_64, put_8
 from slidejoin.rows.kernels.copying import copy_8, copy_16, copy_32, copy_64, copy_128, copy_bytes, store_64
 from slidejoin.rows.kernels.exported import BUFFERS, CHILD_COUNT, CHILDREN, LENGTH, NULL_COUNT, OFFSET, STRUCTURE
@@ -27,7 +28,19 @@ if TYPE_CHECKING:
 Place: TypeAlias = Any
 """An array, or an integer, plain or of 64 bits."""
 
-__all__ = ["BITS", "HEAP", "KIND", "NULLS", "STORED", "TEXT_32", "TEXT_64", "Place", "fits_records", "store_rows"]
+__all__ = [
+    "BITS",
+    "HEAP",
+    "KIND",
+    "NULLS",
+    "STORED",
+    "TEXT_32",
+    "TEXT_64",
+    "Place",
+    "fits_records",
+    "stage_of",
+    "store_rows",
+]
 
 PLACE, KIND, AT, NULLS, STORED = range(5)
 """Of each stored column: its place in the batch, its kind, its offset in a record, and whether its marks are kept: as
@@ -211,7 +224,7 @@ def fits_records(
     return bool(ready(exported, columns, first, rows, heap, needs))
 
 
-@kernel(types.int64, I64_2D, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_I64)
+@kernel(types.int64, I64_2D, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
 def store_rows(
     exported: int,
     columns: NDArray[np.int64],
@@ -221,10 +234,35 @@ def store_rows(
     stride: int,
     marks: int,
     heap: NDArray[np.int64],
+    memory: NDArray[np.int64],
 ) -> None:
     """Write so many rows of a batch, from the `first` on, which `fits_records` has passed.
 
     Their records begin at the address `target`, `stride` bytes apart, and their marks at the address `marks`, 0 without
-    any. Other parameters as there. O(rows * c + bytes).
+    any. With memory of `stage_of` records are written past the caches; it is empty otherwise. Other parameters as
+    there. O(rows * c + bytes).
     """
-    write_rows(exported, columns, first, rows, target, stride, marks, heap)
+    done, width = np.int64(0), (columns.shape[0] + 7) >> 3
+    if memory.size > 0:
+        # An array of the kernel's own would be freed before it is read, as only its address is used.
+        stage = (np.int64(memory.ctypes.data) + (LINE - 1)) & -LINE
+        while done < rows and (target + done * stride) & (LINE - 1) and done < LINE:
+            done += 1
+        if (target + done * stride) & (LINE - 1):
+            done = np.int64(rows)
+        write_rows(exported, columns, first, done, target, stride, marks, heap)
+        while rows - done >= BLOCK:
+            own = marks + done * width if marks != 0 else np.int64(0)
+            write_rows(exported, columns, first + done, np.int64(BLOCK), stage, stride, own, heap)
+            to = target + done * stride
+            for line in range(0, BLOCK * stride, LINE):
+                flow_line(stage + line, to + line)
+            done += BLOCK
+        fence()
+    own = marks + done * width if marks != 0 else np.int64(0)
+    write_rows(exported, columns, first + done, rows - done, target + done * stride, stride, own, heap)
+
+
+def stage_of(stride: int) -> NDArray[np.int64]:
+    """Return memory in which `store_rows` puts rows together, for records that lie `stride` bytes apart."""
+    return np.empty((BLOCK * stride + LINE) // 8 + 1, np.int64)

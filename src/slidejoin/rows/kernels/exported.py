@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import types
-
-from slidejoin.jit.compiling import I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.compiling import U64, inlined
 from slidejoin.jit.vectors.memory import i64_at, load_8
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUFFERS", "CHILDREN", "CHILD_COUNT", "LENGTH", "LISTED", "NULL_COUNT", "OFFSET", "RELEASE", "STRUCTURE",
-    "find_values", "locate_values",
+    "find_values",
 ]  # fmt: skip
 
 (
@@ -63,9 +61,3 @@ def find_values(exported: int, listed: NDArray[np.int64], words: NDArray[np.int6
                     return False
         words[U64(listed[U64(n), 2])] = buffers[1] + offset * listed[U64(n), 1]
     return True
-
-
-@kernel(types.int64, I64_2D, OUT_I64, returns=types.boolean)
-def locate_values(exported: int, listed: NDArray[np.int64], words: NDArray[np.int64]) -> bool:
-    """Do what `find_values` does."""
-    return bool(find_values(exported, listed, words))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numba import types
 
 from slidejoin.jit.compiling import I64, OUT_I64, U64, kernel
 from slidejoin.jit.vectors.memory import load_8, load_like, prefetch_at
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["GATHER", "GUIDE_SHIFT", "find_pieces", "gather_bits", "gather_marks"]
+__all__ = ["GATHER", "GUIDE_SHIFT", "find_pieces", "gather_bits"]
 
 UNSIGNED = (types.uint8, types.uint16, types.uint32, types.uint64)
 
@@ -61,26 +61,6 @@ GATHER = {width: kernel(I64, I64, I64, out)(_gather) for width, out in OUTPUTS.i
 """For each width in bytes the kernel ``gather(addresses, pieces, ordinals, out)``: out[i] is the value at
 ``addresses[pieces[i]] + ordinals[i] * width``. addresses (p,) int64 are those that ordinal 0 would have; pieces and
 ordinals (n,) int64; out (n,) unsigned integers of that width. O(n)."""
-
-
-@kernel(I64, I64, I64, types.int64, types.Array(types.uint8, 1, "C"))
-def gather_marks(
-    addresses: NDArray[np.int64],
-    pieces: NDArray[np.int64],
-    ordinals: NDArray[np.int64],
-    number: int,
-    out: NDArray[np.uint8],
-) -> None:
-    """Write the marks of the column of that number, 1 where it is not NULL.
-
-    addresses (p + 1,) int64 as `Directory.marks` has them; pieces and ordinals (n,) int64; out (n,) uint8. O(n).
-    """
-    width = addresses[U64(addresses.size - 1)]
-    for n in range(ordinals.size):
-        i = U64(n)
-        address = addresses[U64(pieces[i])]
-        mark = 1 if address == 0 else np.int64(load_8(address + ordinals[i] * width + (number >> 3))) >> (number & 7)
-        out[i] = mark & 1
 
 
 @kernel(I64, I64, I64, I64, types.Array(types.uint8, 1, "C"))
