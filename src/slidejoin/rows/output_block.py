@@ -73,9 +73,8 @@ class OutputBlock:
         self._buffers: list[list[pa.Buffer | None]] = []
         for number, (kind, null) in enumerate(zip(kinds, nullable, strict=True)):
             bits = bitmap(self.places) if null else None
-            size = self.places >> 3 if kind == BITS else abs(kind) * (self.places + (kind < 0))
             # Arrow looks at the last offset of texts, before it is written.
-            values = _memory(size, memory, clear=shared and kind < BITS)
+            values = _memory(_size(kind, self.places), memory, clear=shared and kind < BITS)
             self._buffers.append([bits, values])
             self.columns[number, [VALID, VALUES]] = 0 if bits is None else bits.address, values.address
             if kind < BITS:
@@ -89,10 +88,19 @@ class OutputBlock:
         first = self.rows
         self.rows = first + rows + 7 & ~7
         if self._table is None:
-            sizes = zip(self._buffers, self.used.tolist(), strict=True)
-            exact = [[*one[:2], one[2].slice(0, used)] if len(one) > 2 and one[2] else one for one, used in sizes]  # noqa: PLR2004 - with bytes
-            return self._made(rows, exact)
+            used = self.used.tolist()
+            return self._made(rows, [self._exact(number, rows, size) for number, size in enumerate(used)])
         return self._table.slice(first, rows)
+
+    def _exact(self, number: int, rows: int, used: int) -> list[pa.Buffer | None]:
+        """Return the memory of so many rows of a column without what is behind them: Arrow would write some of it."""
+        bits, values, *data = self._buffers[number]
+        size = _size(int(self.columns[number, KIND]), rows)
+        return [
+            bits and bits.slice(0, rows + 7 >> 3),
+            values and values.slice(0, size),
+            *(one and one.slice(0, used) for one in data),
+        ]
 
     def _made(self, rows: int, buffers: Sequence[list[pa.Buffer | None]]) -> pa.Table:
         arrays: list[pa.Array[Any]] = [
@@ -100,6 +108,11 @@ class OutputBlock:
             for field, place in zip(self._schema, self._order, strict=True)
         ]
         return pa.Table.from_arrays(arrays, schema=self._schema)
+
+
+def _size(kind: int, rows: int) -> int:
+    """Return the bytes of so many values; of texts those of their offsets."""
+    return rows + 7 >> 3 if kind == BITS else abs(kind) * (rows + (kind < 0))
 
 
 def bitmap(places: int) -> pa.Buffer:
