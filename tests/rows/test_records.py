@@ -84,9 +84,9 @@ def test_rows_are_those_that_arrow_takes(
     taken.validate(full=True)
     assert taken.to_pylist() == everything.take(pa.array(asked)).to_pylist()
     assert pa.concat_tables([piece.table for piece in payload]).to_pylist() == everything.to_pylist()
-    names = [name for name in everything.schema.names if RowReader.reads(payload, name)]
+    names = [column.name for column in payload.records.columns]
     if names:
-        reader, asked = RowReader(payload, names), np.where(asked % 7 == 3, -1, asked)
+        reader, asked = RowReader(payload.directory, payload.schema, names), np.where(asked % 7 == 3, -1, asked)
         check_blocks(reader, everything.select(names), asked)
 
 
@@ -113,7 +113,7 @@ def check_blocks(reader: RowReader, table: pa.Table, asked: np.ndarray[Any, Any]
 def test_a_budget_ends_with_a_row() -> None:
     payload = Payload(pa.schema([("n", pa.int64()), ("s", pa.string())]))
     payload.append_rows(0, pa.table({"n": range(300), "s": ["x" * 20] * 300}), None, 300)
-    reader = RowReader(payload, ["n", "s"])
+    reader = RowReader(payload.directory, payload.schema, ["n", "s"])
     block = OutputBlock(payload.schema, [0, 1], reader.kinds, reader.nulls, 300, [0, 9000], shared=False)
     reader.aim(block.columns)
     # 8 bytes, 4 of an offset and 20 of a text a row.

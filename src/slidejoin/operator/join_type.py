@@ -23,8 +23,10 @@ import numpy as np
 from slidejoin.jit.vectors.fields import word, words_for
 from slidejoin.operator.kernels.joining import EVERY_PAIR, FIRST_PAIRS, JOINING, NO_PAIRS, SIDE_ROWS, join_rows
 from slidejoin.operator.kernels.matched import put_between
-from slidejoin.operator.output import JoinedRows, PositionsBlock
+from slidejoin.operator.output import JoinedRows
 from slidejoin.operator.window.departures import CountDepartures, Departed, departures_of
+from slidejoin.rows.kernels.record_columns import VALID, VALUES
+from slidejoin.rows.output_block import OutputBlock
 from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES
 from slidejoin.spec.join_options import ONE_SIDED, UNMATCHED
@@ -116,9 +118,9 @@ class JoinTypeOutput:
             (AT[side], side, *window.view(side)) for side in self.sides if window.capacity(side) is not None
         ]
         # What few output rows are written into: a table for each push would take longer than its rows.
-        self._block: PositionsBlock | None = None
+        self._block: OutputBlock | None = None
         if self._ways is not None and plan.config.output == "positions":
-            self._block = PositionsBlock(plan.layout.schema, 0)
+            self._block = _positions(plan.layout.schema, 0)
         # Of each side so many rows more may leave than come.
         self._slides = sum(slide for *_, slide in self._leaving)
 
@@ -231,9 +233,10 @@ class JoinTypeOutput:
             )
             room = (address_of(out[0]), address_of(known[0])), (address_of(out[1]), address_of(known[1]))
         else:
-            if not block.takes(rows):
-                block = self._block = PositionsBlock(self._plan.layout.schema, BLOCK_PLACES)
-            room = block.addresses
+            if block.rows + rows > block.places:
+                block = self._block = _positions(self._plan.layout.schema, BLOCK_PLACES)
+            one, two = (block.columns[:, [VALUES, VALID]] + (8 * block.rows, block.rows >> 3)).tolist()
+            room = one, two
         words[PAIRS], words[ROOM] = count, rows
         for (side, at), own, (to, bits) in zip(AT.items(), pairs, room, strict=True):
             words[at + ORDINAL], words[at + OF_PAIRS] = first[side], address_of(own)
@@ -249,7 +252,7 @@ class JoinTypeOutput:
         }
         self._joined = Joined(before.pairs + count, unmatched)
         if block is not None:
-            return JoinedRows(NO_ROWS, NO_ROWS, table=block.wrote(done))
+            return JoinedRows(NO_ROWS, NO_ROWS, table=block.take(done))
         missing = rights, lefts if words[OUTPUT] == EVERY_PAIR else done
         return JoinedRows(out[0][:done], out[1][:done], (known[0], known[1]), missing)
 
@@ -419,3 +422,8 @@ class JoinTypeOutput:
 def _places(slots: NDArray[np.int64], begin: int, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many pairs, of the slots `begin` + (p,) int64, come up to each of the slots `ranks`, (n,) int64."""
     return np.searchsorted(slots, ranks - begin, side="right")
+
+
+def _positions(schema: pa.Schema, places: int) -> OutputBlock:
+    """Return a table of two columns of ordinals with room for the rows of many pushes, some of which are missing."""
+    return OutputBlock(schema, (0, 1), (8, 8), (True, True), places, (0, 0))

@@ -13,10 +13,7 @@ from slidejoin.operator.candidates import PositionCandidates
 from slidejoin.operator.pair_filter import pair_filter
 from slidejoin.plan.output_schema import in_strict_order, together
 from slidejoin.rows.arrow_buffers import array_of, buffer_of, by_name
-from slidejoin.rows.gathered import WithNulls
-from slidejoin.rows.output_block import bitmap
 from slidejoin.rows.widths import TableLimit, Widths
-from slidejoin.runtime.array_pool import address_of
 from slidejoin.sides import SIDES
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from slidejoin.runtime.threads import Workers
     from slidejoin.sides import Side
 
-__all__ = ["Candidates", "JoinedRows", "PairOutput", "PositionsBlock"]
+__all__ = ["Candidates", "JoinedRows", "PairOutput"]
 
 T = TypeVar("T")
 
@@ -94,47 +91,6 @@ class JoinedRows(NamedTuple):
     known: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
     missing: tuple[int, int] = (0, 0)
     table: pa.Table | None = None
-
-
-class PositionsBlock:
-    """A table of positions with room for the output rows of many pushes, some of which are missing.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of two columns of int64.
-    places : int
-        Rows.
-    """
-
-    def __init__(self, schema: pa.Schema, places: int) -> None:
-        ordinals, known = np.empty((2, places), np.int64), [bitmap(places) for _ in SIDES]
-        columns = [
-            # How many are NULL is counted in slices, once they are written.
-            pa.Array.from_buffers(pa.int64(), places, [bits, buffer_of(own)], -1)
-            for own, bits in zip(ordinals, known, strict=True)
-        ]
-        self._table = pa.Table.from_arrays(columns, schema=schema)
-        one, two = zip(map(address_of, ordinals), (bits.address for bits in known), strict=True)
-        self._begins = one, two
-        self._places, self._used = places, 0
-
-    def takes(self, rows: int) -> bool:
-        """Tell whether there is room for so many more rows."""
-        return self._used + rows <= self._places
-
-    @property
-    def addresses(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Where the next rows go, of each side: their ordinals, and Arrow's bits."""
-        begin, first = 8 * self._used, self._used >> 3
-        (one, its), (two, others) = self._begins
-        return (one + begin, its + first), (two + begin, others + first)
-
-    def wrote(self, rows: int) -> pa.Table:
-        """Return so many rows that were written, as a table. The next ones begin at another byte of bits."""
-        begin = self._used
-        self._used = begin + rows + 7 & ~7
-        return self._table.slice(begin, rows)
 
 
 class PairOutput:
@@ -266,14 +222,10 @@ class PairOutput:
         decoded: bool,
         fits: int,
         side: Side,
-    ) -> Gathered | WithNulls:
-        payload, rows = self.windows[side].payload, ordinals[side]
-        present = None
-        if side in self.plan.layout.lacking and names[side] and not bool((known := rows >= 0).all()):
-            present, rows = known, rows[known]
-        gathered = payload.gather(names[side], rows, decoded=decoded)
+    ) -> Gathered:
+        gathered = self.windows[side].payload.gather(names[side], ordinals[side], decoded=decoded)
         gathered.complete(fits)
-        return gathered if present is None else WithNulls(gathered, present, payload.fixed_width(names[side]))
+        return gathered
 
     def _both(self, task: Callable[[Side], T], shared: bool) -> dict[Side, T]:
         """Return the result of a task for each side, with a thread each if wanted."""
@@ -433,11 +385,11 @@ def _positions(ordinals: NDArray[np.int64], *, lacking: bool) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.int64(), ordinals.size, [marks, buffer_of(ordinals)])
 
 
-def _table(gathered: Mapping[Side, Gathered | WithNulls], start: int, stop: int, side: Side) -> pa.Table:
+def _table(gathered: Mapping[Side, Gathered], start: int, stop: int, side: Side) -> pa.Table:
     return gathered[side].table(start, stop)
 
 
-def _widths(gathered: Mapping[Side, Gathered | WithNulls]) -> Widths:
+def _widths(gathered: Mapping[Side, Gathered]) -> Widths:
     return gathered["left"].widths.joined(gathered["right"].widths)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidejoin.rows.kernels.records import SHORT
 from slidejoin.rows.output_block import OutputBlock
 from slidejoin.rows.row_reader import UNLIMITED, RowReader
 from slidejoin.sides import SIDES
@@ -50,13 +51,18 @@ class PairTables:
     def __init__(
         self, plan: Plan, windows: Mapping[Side, SideWindow], workers: Workers, limit: TableLimit, memory: ArrayPool
     ) -> None:
-        layout = plan.layout
+        layout, payloads = plan.layout, {side: windows[side].payload for side in SIDES}
+        self._payloads = payloads
         self._schema, self._workers, self._limit, self._tuning = layout.schema, workers, limit, plan.tuning
         self._memory = memory
         # Columns of the left rows come before those of the right ones here, whatever their order in the output.
         by_side = {side: [at for at, (owner, _, _) in enumerate(layout.columns) if owner == side] for side in SIDES}
         self._order = np.argsort([at for side in SIDES for at in by_side[side]]).tolist()
-        self.readers = {side: RowReader(windows[side].payload, layout.names(side)) for side in SIDES if by_side[side]}
+        self.readers = {
+            side: RowReader(payloads[side].directory, payloads[side].schema, layout.names(side))
+            for side in SIDES
+            if by_side[side]
+        }
         """Of the sides whose columns are in the output."""
         self._lacking = [side in layout.lacking for side in self.readers for _ in by_side[side]]
         self._kinds = [kind for reader in self.readers.values() for kind in reader.kinds]
@@ -79,7 +85,8 @@ class PairTables:
         if plan.config.output != "pairs" or not 0 < len(layout.columns) == len(layout.schema):
             return None
         for (side, name, _), field in zip(layout.columns, layout.schema, strict=True):
-            if not RowReader.reads(payloads[side], name) or payloads[side].schema.field(name).type != field.type:
+            own = next((column for column in payloads[side].records.columns if column.name == name), None)
+            if own is None or own.kind != field.type:
                 return None
         return PairTables(plan, windows, workers, limit, memory)
 
@@ -100,7 +107,7 @@ class PairTables:
                 return self.taken(block, wanted)
             self.drop()
         # Room for texts of the usual length first, then for as many as the limit has, then for one row of any length.
-        longest = sum(reader.longest for reader in self.readers.values())
+        longest = sum(payload.nbytes for payload in self._payloads.values()) + len(self._mean) * SHORT
         usual, any_length = (2 + self._mean) * wanted * 5 // 4, np.full(self._mean.size, longest)
         for room, nbytes, rows in (
             (usual, most, wanted), (np.full(self._mean.size, most), most, wanted), (any_length, UNLIMITED, 1),

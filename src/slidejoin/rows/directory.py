@@ -41,7 +41,7 @@ class Directory:
 
     def __init__(self, records: Records, shift: int, tuning: Tuning) -> None:
         self._least, self._spread = tuning.directory_units, tuning.directory_spread
-        self._records = records
+        self.records = records
         self._stride = records.dtype.itemsize
         self._shift = shift
         self._bases: NDArray[np.int64] | None = None
@@ -50,7 +50,7 @@ class Directory:
         self._resize(self._least)
 
     def _resize(self, units: int) -> None:
-        columns = len(self._records.columns)
+        columns = len(self.records.columns)
         self.version += 1
         self._marked = [False] * columns
         self._rows = np.zeros(units, np.int64)

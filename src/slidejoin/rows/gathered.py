@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import empty_of
+from slidejoin.rows.arrow_buffers import chunks_of, empty_of
 from slidejoin.rows.widths import Widths
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from slidejoin.rows.gather import Located
     from slidejoin.rows.row_reader import RowReader
 
-__all__ = ["Gathered", "WithNulls"]
+__all__ = ["Gathered"]
 
 
 class Gathered:
@@ -32,11 +32,11 @@ class Gathered:
     schema : pyarrow.Schema
         Of these columns.
     ordinals : (n,) int64
-        The rows.
+        The rows, -1 for a missing one.
     held : RowReader, optional
         The columns that records hold, if there are any.
     others : Located, optional
-        The other ones, if there are any.
+        The other ones of the rows that are not missing, if there are any.
     """
 
     def __init__(
@@ -46,6 +46,12 @@ class Gathered:
         self._whole: pa.Table | None = None
         self.rows = ordinals.size
         """How many."""
+
+    @cached_property
+    def _present(self) -> NDArray[np.bool_] | None:
+        """Which rows are not missing, None if none is."""
+        present = self._ordinals >= 0
+        return None if bool(present.all()) else present
 
     @cached_property
     def _texts(self) -> NDArray[np.int64]:
@@ -63,7 +69,14 @@ class Gathered:
         """How wide the rows are."""
         texts = self._texts.sum(axis=0) if len(self._texts) else None
         widths = Widths(self.rows, 0 if self._held is None else self._held.fixed, texts)
-        return widths if self._others is None else widths.joined(self._others.widths)
+        if self._others is None:
+            return widths
+        others = self._others.widths
+        if others.varying is not None and self._present is not None:
+            varying = np.zeros(self.rows, np.int64)
+            varying[self._present] = others.varying
+            others = others._replace(varying=varying)
+        return widths.joined(others._replace(rows=self.rows))
 
     def complete(self, most: int) -> None:
         """Copy the remaining bytes, if the rows have no more than so many."""
@@ -81,53 +94,22 @@ class Gathered:
         if rows == 0:
             return empty_of(self._schema)
         columns: dict[str, pa.ChunkedArray[Any]] = {}
-        tables = [] if self._others is None else [self._others.rows(start, stop)]
+        tables = [] if self._others is None else [self._of_others(self._others, start, stop)]
         if self._held is not None:
             tables.append(self._held.table(self._ordinals[start:stop], self._texts[:, start:stop]))
         for table in tables:
             columns |= dict(zip(table.column_names, table.columns, strict=True))
+        for field in self._schema:
+            if field.name not in columns:  # all rows are missing
+                columns[field.name] = chunks_of([pa.nulls(rows, field.type)], field.type)
         return pa.Table.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
 
-
-class WithNulls:
-    """Rows of which those that are present have been gathered; has what output needs of `Gathered`.
-
-    Parameters
-    ----------
-    gathered : Gathered
-        The rows that are present, in their order.
-    present : (n,) bool
-        Which of the rows these are.
-    fixed : int
-        Bytes that a missing row takes.
-    """
-
-    def __init__(self, gathered: Gathered, present: NDArray[np.bool_], fixed: int) -> None:
-        self._gathered, self._present, self._fixed = gathered, present, fixed
-        # How many are present before each row, and before the end.
-        self._before = np.concatenate([np.zeros(1, np.int64), np.cumsum(present)])
-        self.rows = present.size
-        """How many."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the rows take as Arrow."""
-        return self._gathered.nbytes + self._fixed * (self.rows - self._gathered.rows)
-
-    @property
-    def widths(self) -> Widths:
-        """How wide the rows are."""
-        of_present = self._gathered.widths
-        every = np.full(self.rows, self._fixed, np.int64)
-        every[self._present] = of_present.fixed + (0 if of_present.varying is None else of_present.varying)
-        return Widths(self.rows, 0, every)
-
-    def table(self, start: int, stop: int) -> pa.Table:
-        """Return the rows start…stop-1."""
-        first, last = int(self._before[start]), int(self._before[stop])
-        table = self._gathered.table(first, last)
-        if last - first == stop - start:
-            return table
+    def _of_others(self, others: Located, start: int, stop: int) -> pa.Table:
+        if self._present is None:
+            return others.rows(start, stop)
+        present = self._present[start:stop]
+        first = int(self._present[:start].sum())
+        table = others.rows(first, first + int(present.sum()))
         # With the mask, what stands at the place of a missing row means nothing.
-        places = pa.array(self._before[start:stop] - first, mask=~self._present[start:stop])
-        return table.combine_chunks().take(places)
+        places: Any = pa.array(np.cumsum(present) - 1, mask=~present)
+        return table if bool(present.all()) else table.combine_chunks().take(places)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.rows.arrow_buffers import ExportedBatch
 from slidejoin.rows.chunk import Chunk, Records, records_of
 from slidejoin.rows.directory import Directory
-from slidejoin.rows.exported import ExportedBatch
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.gathered import Gathered
 from slidejoin.rows.kernels.batch_rows import STORED, fits_records, stage_of, store_rows
@@ -222,22 +222,19 @@ class Payload:
     def gather(self, names: Sequence[str], ordinals: NDArray[np.int64], *, decoded: bool = False) -> Gathered:
         """Return these columns of the rows with these ordinals, in this order.
 
-        Ordinals are (n,) int64 and must lie in the window; for `decoded` see `Located`. O(n).
+        Ordinals are (n,) int64 and must lie in the window, or -1 for a missing row, which is NULL in every column; for
+        `decoded` see `Located`. O(n).
         """
         wanted, located = self._asked(names), None
-        if ordinals.size and wanted.others:
+        if wanted.others and bool((ordinals >= 0).any()):
             if self._gather is None:
                 self._gather = Gather([piece for chunk in self.chunks for piece in chunk.pieces])
-            located = self._gather.locate(wanted.others, ordinals, decoded=decoded)
+            located = self._gather.locate(wanted.others, ordinals[ordinals >= 0], decoded=decoded)
         return Gathered(wanted.schema, ordinals, wanted.held, located)
 
     def width(self, names: Sequence[str]) -> int:
         """Return how many bytes `gather` takes for a row."""
         return self._asked(names).width
-
-    def fixed_width(self, names: Sequence[str]) -> int:
-        """Return how many bytes a row takes as Arrow, without what varies."""
-        return sum(fixed_width(self.schema.field(name).type) for name in names)
 
     def _asked(self, names: Sequence[str]) -> WantedColumns:
         """Return the cached parameters of gathering these columns."""
@@ -248,7 +245,7 @@ class Payload:
             others = [name for name in names if name not in self._number]
             width = sum(fixed_width(schema.field(name).type) for name in others)
             width += sum(self._fixed[self._number[name]].dtype.itemsize for name in own)
-            held = RowReader(self, own) if own else None
+            held = RowReader(self._directory, self.schema, own) if own else None
             wanted = self._known[key] = WantedColumns(schema, others, held, width)
         return wanted
 

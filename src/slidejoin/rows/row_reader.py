@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from slidejoin.rows.payload import Payload
+    from slidejoin.rows.directory import Directory
 
 __all__ = ["UNLIMITED", "RowReader", "texts_by_number"]
 
@@ -34,7 +34,10 @@ class RowReader:
 
     Parameters
     ----------
-    payload : Payload
+    directory : Directory
+        Of the records.
+    schema : pyarrow.Schema
+        Of the payload.
     names : sequence of str
 
     Attributes
@@ -45,21 +48,16 @@ class RowReader:
         Bytes that a row takes as Arrow, without those of texts.
     """
 
-    def __init__(self, payload: Payload, names: Sequence[str]) -> None:
-        records = payload.records
+    def __init__(self, directory: Directory, schema: pa.Schema, names: Sequence[str]) -> None:
+        records = directory.records
         at = {column.name: number for number, column in enumerate(records.columns)}
-        self._payload, self._schema = payload, pa.schema([payload.schema.field(name) for name in names])
-        self._directory, self._stride = payload.directory, records.dtype.itemsize
+        self._schema = pa.schema([schema.field(name) for name in names])
+        self._directory, self._stride = directory, records.dtype.itemsize
         self._numbers = [at[name] for name in names]
         self._offsets = [records.offsets[number] for number in self._numbers]
         self.kinds = [records.columns[number].code for number in self._numbers]
         self.fixed = sum(fixed_width(records.columns[number].kind) for number in self._numbers)
         self._nothing = np.zeros(max(self._stride, 1), np.uint8)
-
-    @staticmethod
-    def reads(payload: Payload, name: str) -> bool:
-        """Tell whether records hold that column."""
-        return name in {column.name for column in payload.records.columns}
 
     @property
     def nulls(self) -> list[bool]:
@@ -70,11 +68,6 @@ class RowReader:
     def version(self) -> int:
         """A number that changes when columns get NULLs, or marks lie elsewhere."""
         return self._directory.version
-
-    @property
-    def longest(self) -> int:
-        """Bytes that no text is longer than."""
-        return self._payload.nbytes + SPARE
 
     @property
     def missing(self) -> int:
@@ -104,7 +97,8 @@ class RowReader:
             return pa.concat_tables([self.table(ordinals[rows], lengths[:, rows]) for rows in halves])
         rooms, kinds = iter(sizes.tolist()), self.kinds
         texts = [next(rooms) if kind < BITS else 0 for kind in kinds]
-        block = OutputBlock(self._schema, range(len(kinds)), kinds, self.nulls, ordinals.size, texts, shared=False)
+        nulls = [True] * len(kinds) if bool((ordinals < 0).any()) else self.nulls
+        block = OutputBlock(self._schema, range(len(kinds)), kinds, nulls, ordinals.size, texts, shared=False)
         self.aim(block.columns)
         self.read(ordinals, block.columns, 0, block.used, UNLIMITED)
         return block.take(ordinals.size)

@@ -23,7 +23,6 @@ from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.plan.deferred import NearestRule
 from slidejoin.predicate.truth.evaluate import ColumnsBySide
 from slidejoin.rows.arrow_buffers import array_of, by_name, empty_of
-from slidejoin.rows.gathered import WithNulls
 from slidejoin.rows.stored_tables import int64s
 from slidejoin.rows.widths import TableLimit, Widths, widths_of
 
@@ -102,10 +101,11 @@ class FoldedRows:
         """
         live = ordinals >= max(self.end, 0)
         here = ordinals[live]
-        gathered = self._payload.gather(names, here)
         if not self.ordinals.size and names:
-            yield from self._unfolded(names, gathered, live, limit, others)
+            every = self._payload.gather(names, np.where(live, ordinals, NOBODY))
+            yield from self._unfolded(every, limit, others)
             return
+        gathered = self._payload.gather(names, here)
         folded = np.flatnonzero(~live & (ordinals != NOBODY))
         places = np.searchsorted(self.ordinals, ordinals[folded])
         stops, rows = [ordinals.size], ordinals.size
@@ -127,12 +127,9 @@ class FoldedRows:
             yield slice(start, stop), table
             start = stop
 
-    def _unfolded(
-        self, names: Sequence[str], live: Gathered, present: NDArray[np.bool_], limit: TableLimit, others: Widths | None
-    ) -> Iterator[tuple[slice, pa.Table]]:
-        """Yield columns where all rows are in the window, or nobody, as `present` (n,) bool tells, see `tables`."""
-        rows, start = present.size, 0
-        every = live if bool(present.all()) else WithNulls(live, present, self._payload.fixed_width(names))
+    def _unfolded(self, every: Gathered, limit: TableLimit, others: Widths | None) -> Iterator[tuple[slice, pa.Table]]:
+        """Yield columns where all rows are in the window, or nobody, see `tables`."""
+        rows, start = every.rows, 0
         stops = [rows]
         if every.nbytes + (0 if others is None else others.nbytes) > limit.nbytes or rows > limit.rows:
             stops = limit.stops(every.widths if others is None else every.widths.joined(others)) or [0]

@@ -27,7 +27,7 @@ from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate.truth.values import WHOLE
-from slidejoin.rows.exported import ExportedBatch
+from slidejoin.rows.arrow_buffers import ExportedBatch
 from slidejoin.rows.kernels.batch_rows import PLACE
 from slidejoin.rows.kernels.exported import LISTED
 from slidejoin.rows.kernels.record_columns import VALUES

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from slidejoin.operator.ingest.order_by import plain_places, sort_values
 from slidejoin.predicate.truth.values import WHOLE
@@ -19,6 +18,7 @@ from slidejoin.sides import SIDES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from slidejoin.operator.ingest.ingest import Ingest
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from slidejoin.sides import Side
 
 __all__ = ["BatchColumns", "ColumnPlaces"]
-
-BITS = 64
-
-
-def _of_64_bits(kind: pa.DataType) -> bool:
-    """Tell whether values of that type are 64 bits each, side by side in memory."""
-    return pa.types.is_primitive(kind) and bool(kind.bit_width == BITS)
 
 
 class BatchColumns:
