@@ -58,7 +58,7 @@ import numpy as np
 from numba import njit
 from slidejoin.jit.compiling import load
 from slidejoin.jit.registry import KERNELS, has_kernels
-from slidejoin.rows.kernels.gathering import find_pieces, gather_marks
+from slidejoin.rows.kernels.gathering import find_pieces, gather_bits
 loaded = lambda: sorted(kernel.__name__ for kernel, _ in KERNELS if kernel.overloads)
 print(*loaded())
 together = Barrier(4)
@@ -73,11 +73,11 @@ print("numba.np.arraymath" in sys.modules)
 print(*loaded())
 @njit
 def calls_another(addresses, pieces, ordinals, out):
-    gather_marks(addresses, pieces, ordinals, out)
+    gather_bits(addresses, addresses, pieces, ordinals, out)
 out = np.zeros(2, np.uint8)
 calls_another(np.zeros(1, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64), out)
 print(out.tolist(), *loaded())
-load(gather_marks)
+load(gather_bits)
 try:
     find_pieces(1.5)
 except TypeError as error:
@@ -93,7 +93,7 @@ def test_a_kernel_of_the_cache_is_loaded_by_its_first_call() -> None:
         "[1, 0] [1, 0] [1, 1] [1, 1]",
         "False",  # what Numba needs to compile has not been loaded
         "find_pieces",
-        "[1, 1] find_pieces gather_marks",
+        "[1, 1] find_pieces gather_bits",
         "TypeError",
     ]
 

@@ -96,7 +96,7 @@ def check_blocks(reader: RowReader, table: pa.Table, asked: np.ndarray[Any, Any]
     for shared in (False, True):
         texts, kinds = [400 if kind < BITS else 0 for kind in reader.kinds], reader.kinds
         order, memory = range(len(kinds)), ArrayPool(np.int64)
-        block = OutputBlock(table.schema, order, kinds, [True] * len(kinds), 400, texts, memory, shared=shared)
+        block = OutputBlock(table.schema, order, kinds, [True] * len(kinds), 400, texts, memory.take, shared=shared)
         reader.aim(block.columns)
         done = 0
         for part in (asked[:20], asked[20:]) if shared else (asked,):

@@ -144,7 +144,7 @@ class PairTables:
         nullable = [one or other for one, other in zip(nulls, self._lacking, strict=True)]
         block = OutputBlock(
             self._schema, self._order, self._kinds, nullable, places, room.astype(np.int64).tolist(),
-            self._memory, shared=shared,
+            self._memory.take, shared=shared,
         )  # fmt: skip
         for side, reader in self.readers.items():
             reader.aim(block.columns[self._parts[side]])

@@ -1,7 +1,7 @@
 """Gathered rows before they become tables: their bytes are copied table by table.
 
-Only their widths are found first, so that it is known how many of them fit into a table. Rows may be missing: NULL in
-every column, as the partner of an unmatched row is.
+Only their widths are measured first, so that it is known how many fit into a table. Rows may be missing: NULL in every
+column, as the partner of an unmatched row is.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from slidejoin.rows.kernels.batch_rows import BITS
 from slidejoin.rows.kernels.record_columns import DATA, KIND, READ, ROOM, SPARE, VALID, VALUES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from slidejoin.runtime.array_pool import ArrayPool
+    from numpy.typing import NDArray
 
 __all__ = ["OutputBlock", "bitmap"]
 
@@ -39,8 +39,8 @@ class OutputBlock:
         Rows for which there is room.
     texts : sequence of int
         Of each column for how many bytes of texts there is room.
-    memory : ArrayPool, optional
-        Of int64, for what is not shared: it comes back when nobody has the rows any more.
+    lend : callable, optional
+        Returns an array of so many int64, for what is not shared.
     shared : bool, default True
         Whether results are slices of one table, or one table is made of all rows.
 
@@ -62,11 +62,11 @@ class OutputBlock:
         nullable: Sequence[bool],
         places: int,
         texts: Sequence[int],
-        memory: ArrayPool | None = None,
+        lend: Callable[[int], NDArray[np.int64]] | None = None,
         *,
         shared: bool = True,
     ) -> None:
-        self._schema, self._order, memory = schema, order, None if shared else memory
+        self._schema, self._order, lend = schema, order, None if shared else lend
         self.places, self.rows = -(-places // 8) * 8, 0
         self.columns = np.zeros((len(kinds), READ), np.int64)
         self.columns[:, KIND], self.used = kinds, np.zeros(len(kinds), np.int64)
@@ -74,11 +74,11 @@ class OutputBlock:
         for number, (kind, null) in enumerate(zip(kinds, nullable, strict=True)):
             bits = bitmap(self.places) if null else None
             # Arrow looks at the last offset of texts, before it is written.
-            values = _memory(_size(kind, self.places), memory, clear=shared and kind < BITS)
+            values = _memory(_size(kind, self.places), lend, clear=shared and kind < BITS)
             self._buffers.append([bits, values])
             self.columns[number, [VALID, VALUES]] = 0 if bits is None else bits.address, values.address
             if kind < BITS:
-                data = _memory(texts[number] + SPARE, memory)
+                data = _memory(texts[number] + SPARE, lend)
                 self._buffers[-1].append(data)
                 self.columns[number, [DATA, ROOM]] = data.address, texts[number]
         self._table = self._made(self.places, self._buffers) if shared else None
@@ -126,7 +126,7 @@ def bitmap(places: int) -> pa.Buffer:
     return buffer_of(bits)
 
 
-def _memory(size: int, pool: ArrayPool | None, *, clear: bool = False) -> pa.Buffer:
-    if clear or pool is None:
+def _memory(size: int, lend: Callable[[int], NDArray[np.int64]] | None, *, clear: bool = False) -> pa.Buffer:
+    if clear or lend is None:
         return buffer_of((np.zeros if clear else np.empty)(size, np.uint8))
-    return buffer_of(pool.take((size >> 3) + 1))
+    return buffer_of(lend((size >> 3) + 1))

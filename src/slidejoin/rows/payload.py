@@ -18,7 +18,7 @@ from slidejoin.rows.chunk import Chunk, Records, records_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.gathered import Gathered
-from slidejoin.rows.kernels.batch_rows import STORED, fits_records, stage_of, store_rows
+from slidejoin.rows.kernels.batch_rows import STORED, RecordRoom, fits_records, stage_of, store_rows
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.row_reader import RowReader
 from slidejoin.rows.text import Heap, long_bytes
@@ -154,13 +154,14 @@ class Payload:
                 self._make_fit(chunk)
             marks = 0 if chunk.marks is None else int(chunk.marks[chunk.end - chunk.origin :].ctypes.data)
             stage = self._stage if flows else NO_STAGE
-            store_rows(exported.address, chunk.stored, first, rows, target, self._width, marks, heap.room, stage)
+            room = RecordRoom(target, self._width, marks, heap.room, stage)
+            store_rows(exported.address, chunk.stored, first, rows, room)
             self._long_bytes += heap.grown()
         finally:
             exported.release()
 
     def _make_fit(self, chunk: Chunk) -> None:
-        """Make what the rows need that were found not to fit: marks of NULLs, and memory for long texts."""
+        """Make what rows need that do not fit: marks of NULLs, and memory for long texts."""
         nulls = np.flatnonzero(self._needs[:-1]).tolist()
         if nulls:
             chunk.mark(nulls)

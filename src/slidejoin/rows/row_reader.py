@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.kernels.batch_rows import BITS
-from slidejoin.rows.kernels.record_columns import BIT, KIND, OFFSET, READ, SPARE, VALUES, read_columns
+from slidejoin.rows.kernels.record_columns import BIT, KIND, OFFSET, READ, SPARE, VALUES, RowSource, read_columns
 from slidejoin.rows.kernels.records import LONG
 from slidejoin.rows.output_block import OutputBlock
 from slidejoin.rows.widths import TEXTS, fixed_width
@@ -93,8 +93,8 @@ class RowReader:
         """Return rows as a table, given the `lengths` of their texts; a column of many bytes is in several chunks."""
         sizes = lengths.sum(axis=1)
         if ordinals.size > 1 and int(sizes.max(initial=0)) > LARGEST_OFFSET:
-            halves = slice(ordinals.size // 2), slice(ordinals.size // 2, None)
-            return pa.concat_tables([self.table(ordinals[rows], lengths[:, rows]) for rows in halves])
+            parts = slice(ordinals.size // 2), slice(ordinals.size // 2, None)
+            return pa.concat_tables([self.table(ordinals[rows], lengths[:, rows]) for rows in parts])
         rooms, kinds = iter(sizes.tolist()), self.kinds
         texts = [next(rooms) if kind < BITS else 0 for kind in kinds]
         nulls = [True] * len(kinds) if bool((ordinals < 0).any()) else self.nulls
@@ -107,10 +107,14 @@ class RowReader:
         self, ordinals: NDArray[np.int64], columns: NDArray[np.int64], row: int, used: NDArray[np.int64], budget: int
     ) -> int:
         """Read rows, -1 for a missing one, see `read_columns`; return for how many there was room."""
-        directory, rest = self._directory, (columns, row, used, budget, self.fixed, self.missing)
+        return read_columns(*self._source(ordinals), columns, row, used, budget, self.fixed)
+
+    def _source(self, ordinals: NDArray[np.int64]) -> tuple[RowSource, NDArray[np.int64]]:
+        """Return where rows are, and the numbers by which they are there."""
+        directory = self._directory
         ring, marks = directory.ring, directory.marks
         if ring is not None:
-            return read_columns(ring, marks, directory.shift, self._stride, ordinals, *rest)
+            return RowSource(ring, marks, directory.shift, self._stride, self.missing), ordinals
         # Addresses of the rows themselves, each a unit.
         present, places = ordinals >= 0, np.arange(ordinals.size)
         units = directory.places(np.where(present, ordinals, 0))
@@ -119,7 +123,7 @@ class RowReader:
         moved = np.append(rows, width)
         rows[: ordinals.size] = directory.rows[units] + ordinals * self._stride
         moved[: ordinals.size] = np.where(own == 0, 0, own + (ordinals - places) * width)
-        return read_columns(rows, moved, 0, 0, np.where(present, places, -1), *rest)
+        return RowSource(rows, moved, 0, 0, self.missing), np.where(present, places, -1)
 
 
 def text_lengths(words: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -137,9 +141,10 @@ def texts_by_number(
     """
     size, code = int(text_lengths(words[numbers[numbers >= 0]]).sum()), -TEXTS[kind.id]
     if size > largest and numbers.size > 1:
-        halves = numbers[: numbers.size // 2], numbers[numbers.size // 2 :]
-        return pa.concat_tables([texts_by_number(words, half, kind, largest) for half in halves])
+        parts = numbers[: numbers.size // 2], numbers[numbers.size // 2 :]
+        return pa.concat_tables([texts_by_number(words, part, kind, largest) for part in parts])
     block = OutputBlock(pa.schema([("", kind)]), [0], [code], [True], numbers.size, [size], shared=False)
-    given = np.array([words.ctypes.data]), np.array([0, 1]), 62, SPARE, numbers
-    read_columns(*given, block.columns, 0, block.used, UNLIMITED, 0, np.zeros(SPARE, np.uint8).ctypes.data)
+    nothing = np.zeros(SPARE, np.uint8)
+    source = RowSource(np.array([words.ctypes.data]), np.array([0, 1]), 62, SPARE, nothing.ctypes.data)
+    read_columns(source, numbers, block.columns, 0, block.used, UNLIMITED, 0)
     return block.take(numbers.size)

@@ -10,12 +10,12 @@ a bit for each column, some bytes a row, apart from the records, since most rows
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.compiling import I64_2D, OUT_I64, U64, group, inlined, kernel
 from slidejoin.jit.vectors.flowing import LINE, fence, flow_line
 from slidejoin.jit.vectors.memory import i64_at, load_8, load_32, load_64, put_8
 from slidejoin.rows.kernels.copying import copy_8, copy_16, copy_32, copy_64, copy_128, copy_bytes, store_64
@@ -37,13 +37,14 @@ __all__ = [
     "TEXT_32",
     "TEXT_64",
     "Place",
+    "RecordRoom",
     "fits_records",
     "stage_of",
     "store_rows",
 ]
 
 PLACE, KIND, AT, NULLS, STORED = range(5)
-"""Of each stored column: its place in the batch, its kind, its offset in a record, and whether its marks are kept: as
+"""Of each stored column: its place in the batch, its kind, its offset in a record, and whether it has marks: as
 soon as it has had a NULL."""
 
 BITS, TEXT_32, TEXT_64 = -1, -4, -8
@@ -54,6 +55,31 @@ NEXT, HEAP = 0, 2
 
 BLOCK = 64
 """Rows whose records are written together, column by column: they stay in the nearest cache."""
+
+
+class RecordRoom(NamedTuple):
+    """Where rows are written.
+
+    Attributes
+    ----------
+    target, stride : int
+        The address of the first row's record, and bytes from one to the next.
+    marks : int
+        The address of its marks, 0 without any.
+    heap : (HEAP,) int64
+        The memory for long texts.
+    memory : (m,) int64
+        Of `stage_of`, if records are to be written past the caches; empty otherwise.
+    """
+
+    target: int
+    stride: int
+    marks: int
+    heap: NDArray[np.int64]
+    memory: NDArray[np.int64]
+
+
+RECORD_ROOM = group(RecordRoom, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
 
 
 @inlined
@@ -224,24 +250,13 @@ def fits_records(
     return bool(ready(exported, columns, first, rows, heap, needs))
 
 
-@kernel(types.int64, I64_2D, types.int64, types.int64, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
-def store_rows(
-    exported: int,
-    columns: NDArray[np.int64],
-    first: int,
-    rows: int,
-    target: int,
-    stride: int,
-    marks: int,
-    heap: NDArray[np.int64],
-    memory: NDArray[np.int64],
-) -> None:
-    """Write so many rows of a batch, from the `first` on, which `fits_records` has passed.
+@kernel(types.int64, I64_2D, types.int64, types.int64, RECORD_ROOM)
+def store_rows(exported: int, columns: NDArray[np.int64], first: int, rows: int, room: RecordRoom) -> None:
+    """Write so many rows of a batch, from the `first` on, which `fits_records` has passed; parameters as there.
 
-    Their records begin at the address `target`, `stride` bytes apart, and their marks at the address `marks`, 0 without
-    any. With memory of `stage_of` records are written past the caches; it is empty otherwise. Other parameters as
-    there. O(rows * c + bytes).
+    O(rows * c + bytes).
     """
+    target, stride, marks, heap, memory = room
     done, width = np.int64(0), (columns.shape[0] + 7) >> 3
     if memory.size > 0:
         # An array of the kernel's own would be freed before it is read, as only its address is used.

@@ -9,12 +9,12 @@ Three rows of a column of texts are read behind two that are there already, into
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, inlined, kernel
+from slidejoin.jit.compiling import I64, I64_2D, OUT_I64, U64, group, inlined, kernel
 from slidejoin.jit.vectors.memory import load_8, load_64, prefetch_at, put_8, put_32, put_64
 from slidejoin.rows.kernels.batch_rows import BITS, TEXT_32, Place
 from slidejoin.rows.kernels.copying import copy_8, copy_16, copy_32, copy_64, copy_128, copy_bytes, store_64
@@ -23,7 +23,20 @@ from slidejoin.rows.kernels.records import LONG, SHORT, text_length
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BIT", "DATA", "KIND", "OFFSET", "READ", "ROOM", "SPARE", "VALID", "VALUES", "read_columns", "read_some"]
+__all__ = [
+    "BIT",
+    "DATA",
+    "KIND",
+    "OFFSET",
+    "READ",
+    "ROOM",
+    "SPARE",
+    "VALID",
+    "VALUES",
+    "RowSource",
+    "read_columns",
+    "read_some",
+]
 
 OFFSET, KIND, VALUES, VALID, BIT, DATA, ROOM, READ = range(8)
 """Of each column that is read: its offset in a record; its kind, see `batch_rows`; the addresses of the values (of
@@ -41,6 +54,30 @@ LINE = 6
 
 AHEAD = 8
 """Prefetch distance, in texts, of the bytes of long ones."""
+
+
+class RowSource(NamedTuple):
+    """Where rows are.
+
+    Attributes
+    ----------
+    ring : (u,) int64
+        Row ``o`` lies at ``ring[(o >> shift) & (u - 1)] + o * stride``; u is a power of two.
+    marks : (u + 1,) int64
+        As many addresses of marks, 0 where all is whole, and last how many bytes of marks a row has, see `batch_rows`.
+    shift, stride : int
+    missing : int
+        The address of a record of zeros, for missing rows.
+    """
+
+    ring: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    shift: int
+    stride: int
+    missing: int
+
+
+ROW_SOURCE = group(RowSource, I64, I64, types.int64, types.int64, types.int64)
 
 
 @inlined
@@ -158,10 +195,10 @@ def fitting(rows: Place, at: Place, count: Place, columns: Place, used: Place, l
 
 @inlined
 def read_some(  # noqa: C901, PLR0912
-    ring: Place, marks: Place, shift: Place, stride: Place, ordinals: Place, columns: Place, row: Place, used: Place,
-    budget: Place, fixed: Place, missing: Place,
-) -> Place:  # fmt: skip
+    source: Place, ordinals: Place, columns: Place, row: Place, used: Place, budget: Place, fixed: Place
+) -> Place:
     """Read columns of rows, see `read_columns`."""
+    ring, marks, shift, stride, missing = source
     wanted, total, mask, width = columns.shape[0], ordinals.size, ring.size - 1, marks[U64(marks.size - 1)]
     first, last, marked = columns[0, OFFSET], columns[0, OFFSET], False
     for c in range(wanted):
@@ -211,32 +248,21 @@ def read_some(  # noqa: C901, PLR0912
     return done
 
 
-@kernel(
-    I64, I64, types.int64, types.int64, I64, I64_2D, types.int64, OUT_I64, types.int64, types.int64, types.int64,
-    returns=types.int64,
-)  # fmt: skip
+@kernel(ROW_SOURCE, I64, I64_2D, types.int64, OUT_I64, types.int64, types.int64, returns=types.int64)
 def read_columns(
-    ring: NDArray[np.int64],
-    marks: NDArray[np.int64],
-    shift: int,
-    stride: int,
+    source: RowSource,
     ordinals: NDArray[np.int64],
     columns: NDArray[np.int64],
     row: int,
     used: NDArray[np.int64],
     budget: int,
     fixed: int,
-    missing: int,
 ) -> int:
     """Read columns of the rows with these ordinals, in this order, and return how many rows there was room for.
 
     Parameters
     ----------
-    ring : (u,) int64
-        Row ``o`` lies at ``ring[(o >> shift) & (u - 1)] + o * stride``; u is a power of two.
-    marks : (u + 1,) int64
-        As many addresses of marks, 0 where all is whole, and last how many bytes of marks a row has, see `batch_rows`.
-    shift, stride : int
+    source : RowSource
     ordinals : (n,) int64
         -1 for a row that is missing: it is NULL where there is a bitmap.
     columns : (c, READ) int64
@@ -247,9 +273,7 @@ def read_columns(
         The bytes of texts that a column has, advanced.
     budget, fixed : int
         Bytes that all rows may take, and the fixed ones of a row.
-    missing : int
-        The address of a record of zeros, for missing rows.
 
     O(n * c + bytes).
     """
-    return int(read_some(ring, marks, shift, stride, ordinals, columns, row, used, budget, fixed, missing))
+    return int(read_some(source, ordinals, columns, row, used, budget, fixed))
