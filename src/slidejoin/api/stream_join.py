@@ -225,10 +225,13 @@ class StreamJoin(SharedJoin):
         if state.finished or self._open is not None or self._broken is not None:
             self._check_open()
         operator = state.operator
-        if operator is None or state.config.memory_limit is not None:
+        if operator is None:
             out = self._all_of(self._push_iter(self._read(left, right), _given(left, right), order_by))
             return together(out, out[0].schema) if out else self._empty()
-        return self._take(operator, self._read(left, right, own=not operator.copies), order_by)
+        tables = self._read(left, right, own=not operator.copies)
+        if state.config.memory_limit is not None:
+            self._check_memory(tables, operator, None if order_by is None else sort_values(tables, order_by))
+        return self._take(operator, tables, order_by)
 
     async def push_async(self, left: object = None, right: object = None, *, order_by: str | None = None) -> pa.Table:
         """Push in a worker thread, so that an event loop can do other things meanwhile; see `push`.

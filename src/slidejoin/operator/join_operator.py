@@ -139,8 +139,8 @@ class JoinOperator:
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
         # An attribute: a cached property makes all others of the object slower to read.
-        self.copies = self.fused is not None and not any(one.payload.keeps_pieces for one in self.windows.values())
-        """Whether the fused path serves this join, and copies all that it keeps of a batch."""
+        self.copies = not any(one.payload.keeps_pieces for one in self.windows.values())
+        """Whether a push copies all that it keeps of a batch."""
         pairs_only = plan.config.how == "inner" and plan.config.output != "count" and plan.config.late != "emit"
         self._gathers = pairs_only and not self._chooses
         """Whether pairs are gathered from the windows, and no push changes the index."""

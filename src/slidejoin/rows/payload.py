@@ -8,17 +8,19 @@ within a chunk.
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.rows.arrow_buffers import ExportedBatch
 from slidejoin.rows.chunk import Chunk, Records, records_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.gathered import Gathered
 from slidejoin.rows.kernels.batch_rows import STORED, RecordRoom, fits_records, stage_of, store_rows
+from slidejoin.rows.kernels.exported import RELEASE, STRUCTURE
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.row_reader import RowReader
 from slidejoin.rows.text import Heap, long_bytes
@@ -26,11 +28,11 @@ from slidejoin.rows.widths import fixed_width
 from slidejoin.tuning import Tuning, tuning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Payload"]
+__all__ = ["ExportedBatch", "Payload"]
 
 LARGEST_LIMIT = 1 << 16
 """Rows of a chunk at most."""
@@ -356,3 +358,36 @@ class Payload:
     def nbytes(self) -> int:
         """Bytes of the rows. Chunks have room for a few more, and up to two freed ones stay for reuse."""
         return self.rows * self._width + self._long_bytes + self._other_bytes
+
+
+class ExportedBatch:
+    """Room for one batch at a time. What it holds stays valid until it is released, or as long as the batch lives.
+
+    Attributes
+    ----------
+    address : int
+        Of the structure, see `slidejoin.rows.kernels.exported`.
+    """
+
+    __slots__ = ("_structure", "_words", "address")
+
+    def __init__(self) -> None:
+        self._structure = np.zeros(STRUCTURE, np.int64)
+        self._words, self.address = memoryview(self._structure.data), int(self._structure.ctypes.data)
+
+    def export(self, batch: pa.RecordBatch) -> None:
+        """Take hold of a batch; the one before has been released."""
+        batch._export_to_c(self.address)  # noqa: SLF001 - PyArrow's way for all who share memory with it
+
+    def release(self) -> None:
+        """Let go of the batch, if there is one."""
+        release = self._words[RELEASE]
+        if release:
+            _callback(release)(self.address)
+
+
+@cache
+def _callback(address: int) -> Callable[[int], None]:
+    """Return the function with which Arrow takes a batch back; there is one for all batches."""
+    # Buffers may be Python's own, so its lock stays with the caller.
+    return ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(address)

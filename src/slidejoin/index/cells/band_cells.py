@@ -183,7 +183,7 @@ class BandCells(Index):
     """
 
     name = "band_cells"
-    refits = True
+    copies = refits = True
 
     def __init__(
         self,

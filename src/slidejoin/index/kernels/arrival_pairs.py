@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import types
@@ -29,9 +29,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROBE_STRETCH", "ProbeStretch", "SideCounts", "SideMatches", "filter_positions", "merge_counts", "merge_pairs",
+    "order_strictly", "put_in_order",
 ]  # fmt: skip
 
 U32_OF = np.uint32
+Value: TypeAlias = Any
+"""An array, or an integer of 64 bits."""
+
+FEW_STORED = 32
+"""Rows that are sorted one by one."""
 AHEAD = 16
 
 
@@ -205,3 +211,70 @@ def merge_counts(
         place = U64(right_rank[U64(probe)])
         matches[place] = right_counts[U64(probe)]
         is_left[place] = False
+
+
+@inlined
+def probed_by_left(
+    left: Value,
+    right: Value,
+    left_rank: Value,
+    right_rank: Value,
+    first_left: Value,
+    first_right: Value,
+) -> Value:
+    """Tell whether the left row of a pair came later than the right one."""
+    return right < first_right or (
+        left >= first_left and left_rank[U64(left - first_left)] > right_rank[U64(right - first_right)]
+    )
+
+
+@inlined
+def put_in_order(
+    left: Value,
+    right: Value,
+    left_rank: Value,
+    right_rank: Value,
+    first_left: Value,
+    first_right: Value,
+) -> None:
+    """Sort the pairs of each probe by the stored rows, see `order_strictly`."""
+    begin, pairs = np.int64(0), left.size
+    while begin < pairs:
+        by_left = probed_by_left(left[U64(begin)], right[U64(begin)], left_rank, right_rank, first_left, first_right)
+        probes, stored = (left, right) if by_left else (right, left)
+        probe, end = probes[U64(begin)], begin + 1
+        while (
+            end < pairs
+            and probes[U64(end)] == probe
+            and by_left
+            == probed_by_left(left[U64(end)], right[U64(end)], left_rank, right_rank, first_left, first_right)
+        ):
+            end += 1
+        if end - begin > FEW_STORED:
+            stored[begin:end].sort()
+        else:
+            for at in range(begin + 1, end):
+                row, to = stored[U64(at)], at
+                while to > begin and stored[U64(to - 1)] > row:
+                    stored[U64(to)] = stored[U64(to - 1)]
+                    to -= 1
+                stored[U64(to)] = row
+        begin = end
+
+
+@kernel(OUT_I64, OUT_I64, I64, I64, types.int64, types.int64)
+def order_strictly(
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+    left_rank: NDArray[np.int64],
+    right_rank: NDArray[np.int64],
+    first_left: int,
+    first_right: int,
+) -> None:
+    """Sort the pairs of each probe by the arrival of the stored rows.
+
+    left and right (n,) int64 are the ordinals of pairs, those of a probe side by side. The newest rows are those from
+    `first_left` and `first_right` on, whose places in the arrival order are the ranks. A pair's probe is the one of its
+    rows that came later. O(n log n).
+    """
+    put_in_order(left, right, left_rank, right_rank, first_left, first_right)

@@ -197,6 +197,7 @@ class PlanarIndex(Index):
     """
 
     name = "planar"
+    copies = True
     spans_ordinals = False
     """Runs expire wherever they are in the chain."""
     dear_probes = True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from slidejoin.index.kernels.arrival_pairs import order_strictly
 from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
 from slidejoin.operator.ingest.batch_columns import ColumnPlaces
 from slidejoin.operator.ingest.ingest import Push
@@ -74,6 +75,7 @@ class FusedPush:
     def __init__(self, parts: JoinParts, keys: Mapping[Side, Sequence[ShiftedColumn]]) -> None:
         self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
+        self._strict = plan.config.order == "strict"
         self._counted_columns = bool(plan.layout.columns)
         self._join_type = parts.join_type
         self._output = parts.output()
@@ -105,6 +107,13 @@ class FusedPush:
     def _hold(self, side: Side, columns: BatchColumns, first: int, time_max: int | None) -> None:
         """Store the rows of one side, without their keys."""
         self._parts.windows[side].hold(columns.stored, first, time_max)
+
+    def _in_order(
+        self, left: NDArray[np.int64], right: NDArray[np.int64], arrivals: Arrivals, first: Mapping[Side, int]
+    ) -> None:
+        """Put the pairs of each probe into the promised order."""
+        if self._strict:
+            order_strictly(left, right, arrivals.left_rank, arrivals.right_rank, first["left"], first["right"])
 
     def _counts(
         self,
@@ -142,13 +151,7 @@ def plain(parts: JoinParts) -> bool:
     """Tell whether a plan needs nothing that no fused push supports; the comparisons themselves are checked by each."""
     plan = parts.plan
     config, bound = plan.config, plan.bound
-    return (
-        not plan.is_union
-        and not config.self_join
-        and config.memory_limit is None
-        and (config.order != "strict" or config.output == "count")
-        and not bound.never
-    )
+    return not plan.is_union and not config.self_join and not bound.never
 
 
 def keys_say_all(plan: Plan) -> bool:

@@ -27,11 +27,11 @@ from slidejoin.operator.ingest.order_by import plain_places
 from slidejoin.operator.slices import slice_rows
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate.truth.values import WHOLE
-from slidejoin.rows.arrow_buffers import ExportedBatch
 from slidejoin.rows.kernels.batch_rows import PLACE
 from slidejoin.rows.kernels.exported import LISTED
 from slidejoin.rows.kernels.record_columns import VALUES
 from slidejoin.rows.output_block import OutputBlock
+from slidejoin.rows.payload import ExportedBatch
 from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES, other
 
@@ -70,7 +70,7 @@ RING, ALL_MARKS, SHIFT, READ, USED, FIXED = (
 ORDERED, ASIDE, PLACES, LEFT_OUT, RIGHT_OUT = (
     word(SMALL, name) for name in ("ordered", "aside", "places", "left_out", "right_out")
 )
-ROW, BUDGET, MISSING, WAS_READ = (word(SMALL, name) for name in ("row", "budget", "missing", "read"))
+ROW, BUDGET, STRICT, MISSING, WAS_READ = (word(SMALL, name) for name in ("row", "budget", "strict", "missing", "read"))
 """Words of both sides."""
 
 VIEWS = tuple(at + VIEWED for at in ROLES.values())
@@ -213,6 +213,7 @@ class SmallPush:
         self._positions = inner and plan.config.output == "positions"
         self._ordinals = np.empty((2, self._block_places), np.int64)
         words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
+        words[STRICT] = plan.config.order == "strict"
         self._block: OutputBlock | None = None
         if self._tables is not None:
             self._nothing = np.zeros(max(one.payload.stride for one in (self._left, self._right)) + 1, np.uint8)

@@ -209,6 +209,7 @@ class FusedRuns(FusedPush):
             ours = SideMatches(ranks[0], left.counts, left.positions, first["left"], floors[1], 0)
             theirs = SideMatches(ranks[1], right.counts, right.positions, first["right"], floors[0], 0)
             merge_pairs(ours, theirs, ProbeStretch(0, 0, lefts, rights), *ordinals, 0, pairs)
+            self._in_order(*ordinals, arrivals, first)
             start = parts.stats.since("write", start)
             if self._join_type is None:
                 out = self._output.table(*ordinals)

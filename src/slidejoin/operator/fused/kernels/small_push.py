@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 
 from slidejoin.index.cells.kernels.buckets import FLOOR
+from slidejoin.index.kernels.arrival_pairs import put_in_order
 from slidejoin.index.kernels.view import ARRIVED, VIEW
 from slidejoin.jit.compiling import OUT_I64, inlined, kernel
 from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
@@ -66,6 +67,7 @@ SMALL = record(
         "right_out",  # for the right ones
         "row",  # at which row of the output the first pair goes
         "budget",  # bytes that a side of the output may take
+        "strict",  # whether the pairs of a probe come in the order of the stored rows
         "missing",  # address of a record of zeros
         "read",  # how many pairs were read, where pairs are to be
     ]
@@ -173,6 +175,9 @@ def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None
     )  # fmt: skip
     pairs = work.woven
     small.read = pairs
+    if pairs > 1 and small.strict != 0:
+        ranks = i64_at(own.ranks, lefts), i64_at(other.ranks, rights)
+        put_in_order(left[:pairs], right[:pairs], ranks[0], ranks[1], own.seen, other.seen)
     if pairs > 0 and own.read.length > 0:
         small.read = min(small.read, _gather(own, left[:pairs], small))
     if pairs > 0 and other.read.length > 0:
