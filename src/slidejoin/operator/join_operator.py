@@ -139,11 +139,11 @@ class JoinOperator:
         self.fused = FusedPath(parts) if fuses and FusedPath.serves(parts) else None
         """The fused path; None if it serves no push of this join."""
         # An attribute: a cached property makes all others of the object slower to read.
-        self.copies = not any(one.payload.keeps_pieces for one in self.windows.values())
+        in_records = not any(one.payload.keeps_pieces for one in self.windows.values())
+        self.copies = in_records and at_once and isinstance(self.topology, SharedTopology)
         """Whether a push copies all that it keeps of a batch."""
-        pairs_only = plan.config.how == "inner" and plan.config.output != "count" and plan.config.late != "emit"
-        self._gathers = pairs_only and not self._chooses
-        """Whether pairs are gathered from the windows, and no push changes the index."""
+        self._gathers = plan.config.how == "inner" and plan.config.output != "count" and plan.config.late != "emit"
+        """Whether all that is output is gathered from the windows."""
         # Paths of nearest matches and aggregates as rows expire, and as the caller requests them; None without such.
         self.deferred, self.on_request = (None, None) if at_once else _deferred(parts, on_request=on_request)
         pairs = GeneralPath(parts)

@@ -233,9 +233,7 @@ def test_other_columns_are_fused_too(monkeypatch: pytest.MonkeyPatch, kind: pa.D
     [
         ("l.a = r.a AND l.c = r.c AND sqrt(l.b) < r.b", {}),
         ("l.a = r.a AND l.c = r.c", {"self_join": True}),
-        ("l.a = r.a AND l.c = r.c", {"order": "strict"}),
         ("l.a = r.a AND l.c = r.c", {"algorithm": "bi_sort"}),
-        ("l.a = r.a AND l.c = r.c", {"memory_limit": 10**9}),
     ],
 )
 def test_other_joins_go_the_long_way(on: str, options: dict[str, Any]) -> None:

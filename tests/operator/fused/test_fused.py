@@ -220,9 +220,7 @@ def test_times_as_they_lie_in_memory_go_the_short_way() -> None:
         ("l.k = r.k AND sqrt(l.i * r.i) > 3", {}),
         ("l.k BETWEEN r.k - 5 AND r.k + 5 AND (l.i <> r.i OR l.s LIKE r.s)", {}),
         ("l.k < r.k AND l.s LIKE r.s AND l.i = r.i", {}),
-        ("l.k = r.k", {"order": "strict"}),
         ("l.k = r.k", {"self_join": True}),
-        ("l.k = r.k", {"memory_limit": 10**9}),
         ("l.k = r.k", {"algorithm": "pim_tree"}),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
     from slidejoin.operator.push import PushBatch
     from slidejoin.sides import Side
 
-FIELDS = {"k": pa.int64(), "i": pa.int64(), "b": pa.int8(), "h": pa.int16(), "f": pa.float32(), "t": pa.timestamp("us")}
+FIELDS = {
+    "k": pa.int64(), "i": pa.int64(), "b": pa.int8(), "h": pa.int16(), "f": pa.float32(), "t": pa.timestamp("us"),
+    "s": pa.string(), "z": pa.decimal128(20, 2), "q": pa.bool_(), "w": pa.binary(3), "y": pa.large_binary(),
+}  # fmt: skip
 SCHEMA = pa.schema(list(FIELDS.items()))
 KEYS = st.one_of(st.integers(-4, 12), st.integers(-4, 12), st.sampled_from([2**63 - 1, -(2**63), 2**40]))
 OPTIONS: dict[str, dict[str, Any]] = {
     "positions": {"output": "positions"},
     "one column": {"select": ["r.i"]},
+    "all": {},
     "widths": {"select": ["r.f", "l.b", "l.t", "r.h", "l.k", "r.k"]},
 }
 
@@ -55,9 +60,13 @@ class Watched:
 def batch(keys: list[int], order: list[int], gap: int | None = None) -> pa.Table:
     """Return rows whose other columns follow from key and order; with a NULL in one of the others at `gap`."""
     small = [key % 100 for key in keys]
-    columns: list[list[Any]] = [keys, order, [*small], [*small], [float(one) for one in small], [*order]]
+    texts = ["é" * (key % 11) for key in small]
+    columns: list[list[Any]] = [
+        keys, order, [*small], [*small], [float(one) for one in small], [*order], texts, [Decimal(key) for key in small],
+        [key % 2 == 0 for key in small], [f"{key:03}".encode() for key in small], [text.encode() for text in texts],
+    ]  # fmt: skip
     if gap is not None and keys:
-        columns[2 + gap % 4][gap % len(keys)] = None
+        columns[2 + gap % 9][gap % len(keys)] = None
     arrays = [pa.array(values, pa.int64()).cast(pa.int64()) for values in columns[:2]]
     arrays += [pa.array(values, kind) for values, kind in zip(columns[2:], list(FIELDS.values())[2:], strict=True)]
     return pa.table(arrays, schema=SCHEMA)
@@ -98,7 +107,9 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.parametrize("on", ["l.k BETWEEN r.k - 2 AND r.k + 3", "l.k = r.k"])
 @pytest.mark.parametrize("options", OPTIONS)
 @settings(max_examples=settings.default.max_examples // 4)
-@given(made=pushes(), size=st.integers(1, 40), slide=st.integers(1, 3), order=st.sampled_from(["probe", "none"]))
+@given(
+    made=pushes(), size=st.integers(1, 40), slide=st.integers(1, 3), order=st.sampled_from(["probe", "none", "strict"])
+)
 def test_both_ways_are_one(
     on: str, options: str, made: list[dict[str, Any]], size: int, slide: int, order: str
 ) -> None:

@@ -110,6 +110,7 @@ class UnionIndex(Index):
     def __init__(self, name: str, branches: Sequence[BranchIndex], first: int, values: RowValues | None = None) -> None:
         self.name = name
         self._branches = list(branches)
+        self.copies = all(one.index.copies for one in branches)
         self.spans_ordinals = any(one.index.spans_ordinals for one in branches)
         self.dear_probes = any(one.index.dear_probes for one in branches)
         self._columns = columns_of([one.dims for one in branches[:-1]])
