@@ -139,6 +139,8 @@ class Chunk:
         The bytes of long texts.
     marks : (capacity, bytes) uint8 or None
         A bit for each of them, 1 where it is not NULL; None while all are.
+    at : int
+        The address of the first record.
     stored : (columns, STORED) int64
         Where each of them is, and whether it has NULLs, see `rows.kernels.batch_rows`; another array whenever that
         changes, or the heap.
@@ -146,7 +148,7 @@ class Chunk:
         The other columns.
     """
 
-    __slots__ = ("base", "end", "heap", "limit", "marks", "origin", "pieces", "rows", "stored", "time_max")
+    __slots__ = ("at", "base", "end", "heap", "limit", "marks", "origin", "pieces", "rows", "stored", "time_max")
 
     def __init__(
         self, base: int, origin: int, limit: int, rows: NDArray[np.void], heap: Heap, stored: NDArray[np.int64]
@@ -156,6 +158,7 @@ class Chunk:
         self.limit = limit
         self.time_max: int | None = None
         self.rows, self.heap = rows, heap
+        self.at = int(rows.ctypes.data)
         self.marks: NDArray[np.uint8] | None = None
         self.stored = stored.copy()
         self.pieces: list[Piece] = []

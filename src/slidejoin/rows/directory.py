@@ -148,7 +148,7 @@ class Directory:
 
     def address(self, chunk: Chunk) -> int:
         """Return the address that the record of ordinal 0 would have if it were in that chunk."""
-        return int(chunk.rows.ctypes.data) - chunk.origin * self._stride
+        return chunk.at - chunk.origin * self._stride
 
     def marks_at(self, chunk: Chunk) -> int:
         """Return the address that the marks of ordinal 0 would have if it were in that chunk, 0 without any."""

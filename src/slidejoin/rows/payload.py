@@ -19,7 +19,7 @@ from slidejoin.rows.chunk import Chunk, Records, records_of
 from slidejoin.rows.directory import Directory
 from slidejoin.rows.gather import Gather
 from slidejoin.rows.gathered import Gathered
-from slidejoin.rows.kernels.batch_rows import STORED, RecordRoom, fits_records, stage_of, store_rows
+from slidejoin.rows.kernels.batch_rows import LACKS, LONG_BYTES, STORED, RecordRoom, stage_of, store_rows
 from slidejoin.rows.kernels.exported import RELEASE, STRUCTURE
 from slidejoin.rows.piece import Piece
 from slidejoin.rows.row_reader import RowReader
@@ -39,8 +39,6 @@ LARGEST_LIMIT = 1 << 16
 
 SHARE = 32
 """A chunk is at most this part of the window, as it is or is going to be."""
-
-NO_STAGE = np.empty(0, np.int64)
 
 EXPECTED_BYTES = 4 << 20
 """Of a chunk for rows that are only expected: a window may be made much larger than it ever gets, of wide rows."""
@@ -95,9 +93,9 @@ class Payload:
         self.keeps_pieces = bool(self._others) or not self._fixed
         self._width = self._records.dtype.itemsize
         self._stage = stage_of(self._width)
-        columns = [(one.place, one.code, at, 0) for one, at in zip(self._fixed, self._records.offsets, strict=True)]
+        columns = [(one.place, one.code, at, 0, 0) for one, at in zip(self._fixed, self._records.offsets, strict=True)]
         self._stored = np.array(columns, np.int64).reshape(-1, STORED)
-        self._needs, self._exported = np.zeros(len(columns) + 1, np.int64), ExportedBatch()
+        self._exported, self._texts = ExportedBatch(), any(one.text for one in self._fixed)
         self._expected = min(expected, SHARE * EXPECTED_BYTES // max(self._width, 1))
         self._shift = max(self._tuning.chunk_rows, 1).bit_length() - 1
         self._directory = Directory(self._records, self._shift, self._tuning)
@@ -146,29 +144,34 @@ class Payload:
 
     def _store(self, batch: pa.RecordBatch, first: int, rows: int, chunk: Chunk, live_rows: int) -> None:
         """Write rows of a batch into the records of a chunk that has room."""
-        exported, heap = self._exported, chunk.heap
-        target = self._directory.address(chunk) + chunk.end * self._width
+        exported, heap, stage = self._exported, chunk.heap, 0
         large = max(live_rows, self._expected) * self._width >= self._tuning.flowing_window
-        flows = large and rows >= self._tuning.flowing_rows
+        if large and rows >= self._tuning.flowing_rows:
+            stage = int(self._stage.ctypes.data)
         exported.export(batch)
         try:
-            while not fits_records(exported.address, chunk.stored, first, rows, heap.room, self._needs):
+            room = self._room(chunk, stage)
+            while not store_rows(exported.address, chunk.stored, first, rows, room):
                 self._make_fit(chunk)
-            marks = 0 if chunk.marks is None else int(chunk.marks[chunk.end - chunk.origin :].ctypes.data)
-            stage = self._stage if flows else NO_STAGE
-            room = RecordRoom(target, self._width, marks, heap.room, stage)
-            store_rows(exported.address, chunk.stored, first, rows, room)
-            self._long_bytes += heap.grown()
+                room = self._room(chunk, stage)
+            if self._texts:
+                self._long_bytes += heap.grown()
         finally:
             exported.release()
 
+    def _room(self, chunk: Chunk, stage: int) -> RecordRoom:
+        """Return where the next row of a chunk goes."""
+        directory, end, marks = self._directory, chunk.end, chunk.marks
+        own = 0 if marks is None else directory.marks_at(chunk) + end * marks.shape[1]
+        return RecordRoom(directory.address(chunk) + end * self._width, self._width, own, chunk.heap.at, stage)
+
     def _make_fit(self, chunk: Chunk) -> None:
-        """Make what rows need that do not fit: marks of NULLs, and memory for long texts."""
-        nulls = np.flatnonzero(self._needs[:-1]).tolist()
+        """Make what rows lack: marks of NULLs, and memory for long texts."""
+        nulls = np.flatnonzero(chunk.stored[:, LACKS]).tolist()
         if nulls:
             chunk.mark(nulls)
             self._directory.marked(self.chunks)
-        chunk.heap.reserve(int(self._needs[-1]))
+        chunk.heap.reserve(int(chunk.heap.room[LONG_BYTES]))
 
     @property
     def stride(self) -> int:

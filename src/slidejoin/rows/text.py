@@ -40,7 +40,9 @@ class Heap:
         self._spare, self._tuning = spare, tuning
         self._blocks: list[NDArray[np.uint8]] = []
         self.room = np.zeros(HEAP, np.int64)
-        """The address of the next free byte, and of the end of that block."""
+        """The address of the next free byte, and of the end of that block, see `rows.kernels.batch_rows`."""
+        self.at = int(self.room.ctypes.data)
+        """Its own address."""
         self.used = self._counted = 0
         """Bytes of the texts."""
 
@@ -54,7 +56,7 @@ class Heap:
             block = np.empty(max(least, min(2 * last, self._tuning.largest_text_block)), np.uint8)
         self._spare = [spare for spare in self._spare if spare is not block]
         self._blocks.append(block)
-        self.room[:] = block.ctypes.data, block.ctypes.data + block.size
+        self.room[:2] = block.ctypes.data, block.ctypes.data + block.size
         self._counted = int(self.room[0])
 
     def grown(self) -> int:

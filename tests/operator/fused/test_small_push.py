@@ -61,10 +61,9 @@ def batch(keys: list[int], order: list[int], gap: int | None = None) -> pa.Table
     """Return rows whose other columns follow from key and order; with a NULL in one of the others at `gap`."""
     small = [key % 100 for key in keys]
     texts = ["é" * (key % 11) for key in small]
-    columns: list[list[Any]] = [
-        keys, order, [*small], [*small], [float(one) for one in small], [*order], texts, [Decimal(key) for key in small],
-        [key % 2 == 0 for key in small], [f"{key:03}".encode() for key in small], [text.encode() for text in texts],
-    ]  # fmt: skip
+    columns: list[list[Any]] = [keys, order, [*small], [*small], [float(one) for one in small], [*order], texts]
+    columns += [[Decimal(key) for key in small], [key % 2 == 0 for key in small]]
+    columns += [[f"{key:03}".encode() for key in small], [text.encode() for text in texts]]
     if gap is not None and keys:
         columns[2 + gap % 9][gap % len(keys)] = None
     arrays = [pa.array(values, pa.int64()).cast(pa.int64()) for values in columns[:2]]

@@ -59,9 +59,7 @@ AT: dict[Side, int] = {"left": word(SMALL, "sides", LEFT), "right": word(SMALL, 
 ROWS, SEEN, EXPORTED, LISTS, BY, KEY, RANKS, PACK = (
     word(SIDE, name) for name in ("rows", "seen", "exported", "lists", "by", "key", "ranks", "packing")
 )
-FIRST, STRIDE, OWN_MARKS, STORED, HEAP, NEEDS = (
-    word(SIDE, name) for name in ("first", "stride", "marks", "stored", "heap", "needs")
-)
+FIRST, STRIDE, OWN_MARKS, STORED, HEAP = (word(SIDE, name) for name in ("first", "stride", "marks", "stored", "heap"))
 RING, ALL_MARKS, SHIFT, READ, USED, FIXED = (
     word(SIDE, name) for name in ("ring", "all_marks", "shift", "read", "used", "fixed")
 )
@@ -97,8 +95,7 @@ class SmallPushSide:
             self._want(schema, name, at)
         # Columns are stored as they are given, from their places there.
         self._given = [schema.get_field_index(column.name) for column in self.payload.records.columns]
-        self._needs = np.zeros(len(self._given) + 1, np.int64)
-        words[self._at + STRIDE], words[self._at + NEEDS] = self.payload.stride, address_of(self._needs)
+        words[self._at + STRIDE] = self.payload.stride
         self.columns = self.ordered(None)
         self._listed: ListedColumns | None = None
         self.exported = ExportedBatch()
@@ -164,7 +161,7 @@ class SmallPushSide:
         self._stored = chunk.stored.copy()
         self._stored[:, PLACE] = self._given
         point(words, at + STORED, self._stored)
-        words[at + HEAP] = address_of(chunk.heap.room)
+        words[at + HEAP] = chunk.heap.at
 
     def finds(self) -> bool:
         """Set the addresses of the records by ordinal; return False without such."""

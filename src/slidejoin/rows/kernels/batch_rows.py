@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numba import types
 
-from slidejoin.jit.compiling import I64_2D, OUT_I64, U64, group, inlined, kernel
+from slidejoin.jit.compiling import OUT_I64_2D, U64, group, inlined, kernel
 from slidejoin.jit.vectors.flowing import LINE, fence, flow_line
 from slidejoin.jit.vectors.memory import i64_at, load_8, load_32, load_64, put_8
 from slidejoin.rows.kernels.copying import copy_8, copy_16, copy_32, copy_64, copy_128, copy_bytes, store_64
@@ -32,29 +32,32 @@ __all__ = [
     "BITS",
     "HEAP",
     "KIND",
+    "LACKS",
+    "LONG_BYTES",
     "NULLS",
+    "PLACE",
     "STORED",
     "TEXT_32",
     "TEXT_64",
     "Place",
     "RecordRoom",
-    "fits_records",
     "stage_of",
     "store_rows",
 ]
 
-PLACE, KIND, AT, NULLS, STORED = range(5)
-"""Of each stored column: its place in the batch, its kind, its offset in a record, and whether it has marks: as
-soon as it has had a NULL."""
+PLACE, KIND, AT, NULLS, LACKS, STORED = range(6)
+"""Of each stored column: its place in the batch, its kind, its offset in a record; whether it has marks, as soon as it
+has had a NULL; and whether it lacks them, which the kernel writes."""
 
 BITS, TEXT_32, TEXT_64 = -1, -4, -8
 """Kinds: of a bit, and of texts by the bytes of their offsets; any other kind is the bytes of a value."""
 
-NEXT, HEAP = 0, 2
-"""Memory for long texts: the address of the next free byte, and of the end."""
+NEXT, END, LONG_BYTES, HEAP = range(4)
+"""Memory for long texts: the address of the next free byte, of the end, and how many bytes rows have of them."""
 
-BLOCK = 64
-"""Rows whose records are written together, column by column: they stay in the nearest cache."""
+LEAST, NEAREST = 64, 1 << 13
+"""Rows whose records are written together, column by column: so many at least, and as many times as many as have so many
+bytes, which stay in the nearest cache. All are whole lines of the cache."""
 
 
 class RecordRoom(NamedTuple):
@@ -66,20 +69,20 @@ class RecordRoom(NamedTuple):
         The address of the first row's record, and bytes from one to the next.
     marks : int
         The address of its marks, 0 without any.
-    heap : (HEAP,) int64
-        The memory for long texts.
-    memory : (m,) int64
-        Of `stage_of`, if records are to be written past the caches; empty otherwise.
+    heap : int
+        The address of the memory for long texts, (HEAP,) int64.
+    stage : int
+        The address of memory of `stage_of`, if records are to be written past the caches; 0 otherwise.
     """
 
     target: int
     stride: int
     marks: int
-    heap: NDArray[np.int64]
-    memory: NDArray[np.int64]
+    heap: int
+    stage: int
 
 
-RECORD_ROOM = group(RecordRoom, types.int64, types.int64, types.int64, OUT_I64, OUT_I64)
+RECORD_ROOM = group(RecordRoom, *[types.int64] * 5)
 
 
 @inlined
@@ -111,8 +114,8 @@ def text_offset(offsets: Place, kind: Place, row: Place) -> Place:
 
 
 @inlined
-def ready(exported: Place, columns: Place, first: Place, rows: Place, heap: Place, needs: Place) -> Place:
-    """Tell whether rows can be written, and what is needed first, see `fits_records`."""
+def ready(exported: Place, columns: Place, first: Place, rows: Place, heap: Place) -> Place:
+    """Tell whether rows can be written, and write what they lack, see `store_rows`."""
     structure = i64_at(exported, STRUCTURE)
     children = i64_at(structure[CHILDREN], structure[CHILD_COUNT])
     fits, long = True, np.int64(0)
@@ -120,14 +123,14 @@ def ready(exported: Place, columns: Place, first: Place, rows: Place, heap: Plac
         column = i64_at(children[U64(columns[c, PLACE])], STRUCTURE)
         buffers, begin, kind = i64_at(column[BUFFERS], 3), column[OFFSET] + first, columns[c, KIND]
         bitmap = buffers[0]
-        needs[c] = 0
+        columns[c, LACKS] = 0
         if (
             columns[c, NULLS] == 0
             and bitmap != 0
             and column[NULL_COUNT] != 0
             and any_clear(bitmap, begin, begin + rows)
         ):
-            needs[c], fits = 1, False
+            columns[c, LACKS], fits = 1, False
         if kind < BITS:
             before = text_offset(buffers[1], kind, begin)
             for row in range(begin + 1, begin + rows + 1):
@@ -135,8 +138,8 @@ def ready(exported: Place, columns: Place, first: Place, rows: Place, heap: Plac
                 length = after - before
                 long += length if length > SHORT else 0
                 before = after
-    needs[columns.shape[0]] = long
-    return fits and long <= heap[1] - heap[NEXT]
+    heap[U64(LONG_BYTES)] = long
+    return fits and long <= heap[U64(END)] - heap[U64(NEXT)]
 
 
 @inlined
@@ -187,15 +190,21 @@ def put_marks(bitmap: Place, begin: Place, rows: Place, marks: Place, width: Pla
 
 
 @inlined
+def block_of(stride: Place) -> Place:
+    """Return how many rows are written together."""
+    return np.int64(LEAST * max(1, min(8, NEAREST // (LEAST * max(stride, 1)))))
+
+
+@inlined
 def write_rows(  # noqa: C901
     exported: Place, columns: Place, first: Place, rows: Place, target: Place, stride: Place, marks: Place, heap: Place
 ) -> None:
     """Write rows that are `ready`, see `store_rows`."""
     structure = i64_at(exported, STRUCTURE)
     children = i64_at(structure[CHILDREN], structure[CHILD_COUNT])
-    width = (columns.shape[0] + 7) >> 3
-    for start in range(0, rows, BLOCK):
-        count = min(BLOCK, rows - start)
+    width, block = (columns.shape[0] + 7) >> 3, block_of(stride)
+    for start in range(0, rows, block):
+        count = min(block, rows - start)
         if marks != 0:
             for byte in range(start * width, (start + count) * width):
                 put_8(marks + byte, np.int64(255))
@@ -223,16 +232,11 @@ def write_rows(  # noqa: C901
                 put_marks(bitmap, begin, count, marks + start * width, width, c)
 
 
-@kernel(types.int64, I64_2D, types.int64, types.int64, OUT_I64, OUT_I64, returns=types.boolean)
-def fits_records(
-    exported: int,
-    columns: NDArray[np.int64],
-    first: int,
-    rows: int,
-    heap: NDArray[np.int64],
-    needs: NDArray[np.int64],
-) -> bool:
-    """Tell whether so many rows of a batch, from the `first` on, can be written into records as they are.
+@kernel(types.int64, OUT_I64_2D, types.int64, types.int64, RECORD_ROOM, returns=types.boolean)
+def store_rows(exported: int, columns: NDArray[np.int64], first: int, rows: int, room: RecordRoom) -> bool:
+    """Write so many rows of a batch, from the `first` on, into records; return whether they fit.
+
+    If they do not, nothing is written but what they lack: marks of columns, and bytes for long texts.
 
     Parameters
     ----------
@@ -240,44 +244,37 @@ def fits_records(
         Address of the batch, see `exported`.
     columns : (c, STORED) int64
         What is stored.
-    heap : (HEAP,) int64
-        The memory for long texts.
-    needs : (c + 1,) int64
-        Written: 1 for a column that needs marks first, and behind them the bytes of all long texts.
-
-    O(rows * c), a byte of marks and an offset of each text.
-    """
-    return bool(ready(exported, columns, first, rows, heap, needs))
-
-
-@kernel(types.int64, I64_2D, types.int64, types.int64, RECORD_ROOM)
-def store_rows(exported: int, columns: NDArray[np.int64], first: int, rows: int, room: RecordRoom) -> None:
-    """Write so many rows of a batch, from the `first` on, which `fits_records` has passed; parameters as there.
+    first, rows : int
+    room : RecordRoom
 
     O(rows * c + bytes).
     """
-    target, stride, marks, heap, memory = room
+    target, stride, marks, stage = room.target, room.stride, room.marks, room.stage
+    heap = i64_at(room.heap, HEAP)
+    if not ready(exported, columns, first, rows, heap):
+        return False
     done, width = np.int64(0), (columns.shape[0] + 7) >> 3
-    if memory.size > 0:
-        # An array of the kernel's own would be freed before it is read, as only its address is used.
-        stage = (np.int64(memory.ctypes.data) + (LINE - 1)) & -LINE
+    if stage != 0:
+        stage = (stage + (LINE - 1)) & -LINE
         while done < rows and (target + done * stride) & (LINE - 1) and done < LINE:
             done += 1
         if (target + done * stride) & (LINE - 1):
             done = np.int64(rows)
         write_rows(exported, columns, first, done, target, stride, marks, heap)
-        while rows - done >= BLOCK:
+        block = block_of(stride)
+        while rows - done >= block:
             own = marks + done * width if marks != 0 else np.int64(0)
-            write_rows(exported, columns, first + done, np.int64(BLOCK), stage, stride, own, heap)
+            write_rows(exported, columns, first + done, block, stage, stride, own, heap)
             to = target + done * stride
-            for line in range(0, BLOCK * stride, LINE):
+            for line in range(0, block * stride, LINE):
                 flow_line(stage + line, to + line)
-            done += BLOCK
+            done += block
         fence()
     own = marks + done * width if marks != 0 else np.int64(0)
     write_rows(exported, columns, first + done, rows - done, target + done * stride, stride, own, heap)
+    return True
 
 
 def stage_of(stride: int) -> NDArray[np.int64]:
     """Return memory in which `store_rows` puts rows together, for records that lie `stride` bytes apart."""
-    return np.empty((BLOCK * stride + LINE) // 8 + 1, np.int64)
+    return np.empty((max(NEAREST, LEAST * stride) + LINE) // 8 + 1, np.int64)

@@ -45,7 +45,6 @@ SIDE = record(
         "marks",  # address of the marks of the first row, 0 without any
         ("stored", ARRAY),  # what is stored, see `rows.kernels.batch_rows`
         "heap",  # address of the memory for long texts
-        "needs",  # address of what is needed before rows can be stored
         ("ring", ARRAY),  # addresses by which records are located, see `rows.kernels.record_columns`
         "all_marks",  # address of those by which their marks are
         "shift",  # by how much ordinals are shifted for them
@@ -119,9 +118,9 @@ def _read(words: NDArray[np.int64], side: np.record) -> bool:
     if side.rows == 0:
         return True
     stored, listed = _stored(side), i64_table_at(side.lists.address, side.lists.length, LISTED)
-    heap, needs = i64_at(side.heap, HEAP), i64_at(side.needs, side.stored.length + 1)
+    heap = i64_at(side.heap, HEAP)
     return bool(
-        find_values(side.exported, listed, words) and ready(side.exported, stored, np.int64(0), side.rows, heap, needs)
+        find_values(side.exported, listed, words) and ready(side.exported, stored, np.int64(0), side.rows, heap)
     )
 
 
