@@ -56,8 +56,8 @@ NEXT, END, LONG_BYTES, HEAP = range(4)
 """Memory for long texts: the address of the next free byte, of the end, and how many bytes rows have of them."""
 
 LEAST, NEAREST = 64, 1 << 13
-"""Rows whose records are written together, column by column: so many at least, and as many times as many as have so many
-bytes, which stay in the nearest cache. All are whole lines of the cache."""
+"""Rows whose records are written together, column by column: so many at least, whole lines of the cache; or a few times
+as many, as long as they have so few bytes that they stay in the nearest cache."""
 
 
 class RecordRoom(NamedTuple):
