@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.rows.kernels.batch_rows import BITS
-from slidejoin.rows.kernels.record_columns import BIT, KIND, OFFSET, READ, SPARE, VALUES, RowSource, read_columns
+from slidejoin.rows.kernels.record_columns import BIT, KIND, OFFSET, READ, SPARE, VALUES, RecordSource, read_columns
 from slidejoin.rows.kernels.records import LONG
 from slidejoin.rows.output_block import OutputBlock
 from slidejoin.rows.widths import TEXTS, fixed_width
@@ -109,12 +109,12 @@ class RowReader:
         """Read rows, -1 for a missing one, see `read_columns`; return for how many there was room."""
         return read_columns(*self._source(ordinals), columns, row, used, budget, self.fixed)
 
-    def _source(self, ordinals: NDArray[np.int64]) -> tuple[RowSource, NDArray[np.int64]]:
+    def _source(self, ordinals: NDArray[np.int64]) -> tuple[RecordSource, NDArray[np.int64]]:
         """Return where rows are, and the numbers by which they are there."""
         directory = self._directory
         ring, marks = directory.ring, directory.marks
         if ring is not None:
-            return RowSource(ring, marks, directory.shift, self._stride, self.missing), ordinals
+            return RecordSource(ring, marks, directory.shift, self._stride, self.missing), ordinals
         # Addresses of the rows themselves, each a unit.
         present, places = ordinals >= 0, np.arange(ordinals.size)
         units = directory.places(np.where(present, ordinals, 0))
@@ -123,7 +123,7 @@ class RowReader:
         moved = np.append(rows, width)
         rows[: ordinals.size] = directory.rows[units] + ordinals * self._stride
         moved[: ordinals.size] = np.where(own == 0, 0, own + (ordinals - places) * width)
-        return RowSource(rows, moved, 0, 0, self.missing), np.where(present, places, -1)
+        return RecordSource(rows, moved, 0, 0, self.missing), np.where(present, places, -1)
 
 
 def text_lengths(words: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -145,6 +145,6 @@ def texts_by_number(
         return pa.concat_tables([texts_by_number(words, part, kind, largest) for part in parts])
     block = OutputBlock(pa.schema([("", kind)]), [0], [code], [True], numbers.size, [size], shared=False)
     nothing = np.zeros(SPARE, np.uint8)
-    source = RowSource(np.array([words.ctypes.data]), np.array([0, 1]), 62, SPARE, nothing.ctypes.data)
+    source = RecordSource(np.array([words.ctypes.data]), np.array([0, 1]), 62, SPARE, nothing.ctypes.data)
     read_columns(source, numbers, block.columns, 0, block.used, UNLIMITED, 0)
     return block.take(numbers.size)

@@ -47,7 +47,7 @@ from slidejoin.plan.index_terms import alternatives
 from slidejoin.plan.kernels.closed_ranges import NEAR, SHIFTS, find_ranges, key_distances, near
 from slidejoin.plan.key_layout import TermKeys
 from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.rows.arrow_buffers import by_name
+from slidejoin.predicate.truth.values import Batch
 from slidejoin.runtime.array_pool import address_of, point
 from slidejoin.sides import SIDES, other
 
@@ -355,7 +355,7 @@ class FusedTerms(FusedCells):
             self._plain = False
         every, plan = {}, self._parts.plan
         for side in SIDES:
-            rows, values = by_name(columns[side].stored), []
+            rows, values = Batch(columns[side].stored), []
             eligible = plan.bound.prefilter(side, rows)
             for place in self._terms:
                 key = plan.terms[place].key(side, rows)

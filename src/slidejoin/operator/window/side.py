@@ -11,6 +11,7 @@ from slidejoin.index.protocol import Occupancy, Unfit
 from slidejoin.operator.window.distances import Distances
 from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.plan.key_layout import TermKeys
+from slidejoin.predicate.truth.values import Batch
 from slidejoin.rows.arrow_buffers import by_name
 from slidejoin.rows.payload import Payload
 from slidejoin.rows.piece import Piece
@@ -66,7 +67,7 @@ def term_keys(plan: Plan, side: Side, table: pa.Table) -> list[TermKeys]:
 
 def branch_keys(branch: Branch, side: Side, table: pa.Table) -> TermKeys:
     """Compute the keys of a side's rows for one branch; its terms are counted from 0."""
-    columns = by_name(table)
+    columns = Batch(table)
     passing = branch.bound.prefilter(side, columns)
     values, inexact = [], set()
     for number, term in zip(branch.numbers, branch.terms, strict=True):

@@ -33,7 +33,7 @@ __all__ = [
     "SPARE",
     "VALID",
     "VALUES",
-    "RowSource",
+    "RecordSource",
     "read_columns",
     "read_some",
 ]
@@ -56,7 +56,7 @@ AHEAD = 8
 """Prefetch distance, in texts, of the bytes of long ones."""
 
 
-class RowSource(NamedTuple):
+class RecordSource(NamedTuple):
     """Where rows are.
 
     Attributes
@@ -77,7 +77,7 @@ class RowSource(NamedTuple):
     missing: int
 
 
-ROW_SOURCE = group(RowSource, I64, I64, types.int64, types.int64, types.int64)
+RECORD_SOURCE = group(RecordSource, I64, I64, types.int64, types.int64, types.int64)
 
 
 @inlined
@@ -248,9 +248,9 @@ def read_some(  # noqa: C901, PLR0912
     return done
 
 
-@kernel(ROW_SOURCE, I64, I64_2D, types.int64, OUT_I64, types.int64, types.int64, returns=types.int64)
+@kernel(RECORD_SOURCE, I64, I64_2D, types.int64, OUT_I64, types.int64, types.int64, returns=types.int64)
 def read_columns(
-    source: RowSource,
+    source: RecordSource,
     ordinals: NDArray[np.int64],
     columns: NDArray[np.int64],
     row: int,
@@ -262,7 +262,7 @@ def read_columns(
 
     Parameters
     ----------
-    source : RowSource
+    source : RecordSource
     ordinals : (n,) int64
         -1 for a row that is missing: it is NULL where there is a bitmap.
     columns : (c, READ) int64

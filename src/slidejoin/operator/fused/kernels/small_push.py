@@ -24,7 +24,7 @@ from slidejoin.operator.fused.kernels.work import LEFT, RIGHT, works_in
 from slidejoin.operator.ingest.kernels.ordering import MERGE_RANKS, RISE
 from slidejoin.rows.kernels.batch_rows import HEAP, STORED, ready, write_rows
 from slidejoin.rows.kernels.exported import LISTED, find_values
-from slidejoin.rows.kernels.record_columns import READ, RowSource, read_some
+from slidejoin.rows.kernels.record_columns import READ, RecordSource, read_some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,7 +106,7 @@ def _gather(side: np.record, ordinals: NDArray[np.int64], small: np.record) -> i
     """Write the output columns of one side's rows, and return how many there was room for."""
     units, columns = side.ring.length, i64_table_at(side.read.address, side.read.length, READ)
     marks = i64_at(side.all_marks, units + 1)
-    source = RowSource(i64_in(side.ring), marks, side.shift, side.stride, small.missing)
+    source = RecordSource(i64_in(side.ring), marks, side.shift, side.stride, small.missing)
     used = i64_at(side.used, side.read.length)
     read: int = read_some(source, ordinals, columns, small.row, used, small.budget, side.fixed)
     return read
