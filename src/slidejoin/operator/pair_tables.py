@@ -64,7 +64,9 @@ class PairTables:
             if by_side[side]
         }
         """Of the sides whose columns are in the output."""
-        self._lacking = [side in layout.lacking for side in self.readers for _ in by_side[side]]
+        # A left row may have no nearest row.
+        lacking = (*layout.lacking, *(("right",) if plan.rule is not None else ()))
+        self._lacking = [side in lacking for side in self.readers for _ in by_side[side]]
         self._kinds = [kind for reader in self.readers.values() for kind in reader.kinds]
         middle = len(by_side["left"])
         self._parts: dict[Side, slice] = {"left": slice(0, middle), "right": slice(middle, len(self._kinds))}

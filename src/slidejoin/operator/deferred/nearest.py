@@ -443,6 +443,12 @@ class NearestAnswers:
                 ordinals: pa.Array[Any] = pa.array(two, mask=two == NOBODY) if some else array_of(two)
                 yield pa.Table.from_arrays([array_of(left[start : start + step]), ordinals], schema=plan.layout.schema)
             return
+        pairs = self._parts.pair_tables
+        if pairs is not None and not self._right.ordinals.size:
+            with self._parts.stats.step("payload"):
+                tables = list(pairs.tables(left, np.where(right >= max(self._right.end, 0), right, NOBODY)))
+            yield from tables
+            return
         names = {side: plan.layout.names(side) for side in ("left", "right")}
         payload = self._parts.windows["left"].payload
         step = limit.most_rows(payload.width(names["left"]))
