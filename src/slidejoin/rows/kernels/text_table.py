@@ -210,11 +210,12 @@ def find_texts(
             low, high, hashed = words[U64(i), 0], words[U64(i), 1], words[U64(i), 2]
             code, slot = _sought(low, high, hashed, data + offset_of(texts, start + i), slots_at, mask, bytes_at)
             codes[U64(start + i)] = code
-            if code >= 0:
-                store_64(slot + 8 * EPOCH, U64(epoch))
-            else:
+            if code < 0:
                 missing[U64(absent)] = start + i
                 absent += 1
+            elif U64(load_64(slot + 8 * EPOCH)) != U64(epoch):
+                # Written once: two threads that write one line take it from each other.
+                store_64(slot + 8 * EPOCH, U64(epoch))
     return absent
 
 
