@@ -191,7 +191,8 @@ class Payload:
         chunk = self.chunks[-1]
         chunk.end += rows
         self.rows += rows
-        self._long_bytes += chunk.heap.grown()
+        if self._texts:
+            self._long_bytes += chunk.heap.grown()
 
     def skip_to(self, ordinal: int) -> None:
         """Skip the ordinals before that one: the next rows begin a new chunk."""
@@ -379,7 +380,8 @@ class ExportedBatch:
         self._words, self.address = memoryview(self._structure.data), int(self._structure.ctypes.data)
 
     def export(self, batch: pa.RecordBatch) -> None:
-        """Take hold of a batch; the one before has been released."""
+        """Take hold of a batch, and let go of the one before, if that is still there."""
+        self.release()
         batch._export_to_c(self.address)  # noqa: SLF001 - PyArrow's way for all who share memory with it
 
     def release(self) -> None:

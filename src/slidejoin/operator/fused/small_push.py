@@ -212,6 +212,7 @@ class SmallPush:
         words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
         words[STRICT] = plan.config.order == "strict"
         self._block: OutputBlock | None = None
+        self._begins = [0, 0]
         if self._tables is not None:
             self._nothing = np.zeros(max(one.payload.stride for one in (self._left, self._right)) + 1, np.uint8)
             words[MISSING], words[BUDGET] = address_of(self._nothing), 1 << 62
@@ -348,11 +349,13 @@ class SmallPush:
             if block is None or block.rows + places > block.places:
                 schema = self._parts.plan.layout.schema
                 self._block = block = OutputBlock(schema, (0, 1), (8, 8), (False, False), self._block_places, (0, 0))
-            words[LEFT_OUT], words[RIGHT_OUT] = (block.columns[:, VALUES] + 8 * block.rows).tolist()
+                self._begins = block.columns[:, VALUES].tolist()
+            one, two = self._begins
+            words[LEFT_OUT], words[RIGHT_OUT] = one + 8 * block.rows, two + 8 * block.rows
         words[PLACES], words[ASIDE] = places, not ordered or self._aside
         if not (self._roomy and work[VIEWS[0]] and work[VIEWS[1]]):
-            for one in self._cells.probe_sides.values():
-                one.make_room(self._largest, work)
+            for probing in self._cells.probe_sides.values():
+                probing.make_room(self._largest, work)
             self._roomy = True
 
     def _go_on(self, batch: PushBatch, first: dict[Side, int]) -> pa.Table:
