@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -163,5 +164,28 @@ def test_invalid_memory_is_refused(kind: str, rows: int, form: str, known: bool)
         r"the left batch cannot be read.*'s'" if form == "dict" else "column 's' of the left batch has invalid memory"
     )
     with pytest.raises(sj.SchemaError, match=said):
+        join.push(left=batch)
+    assert join.stats.rows_left == 0
+
+
+def short(rows: int) -> pa.Table:
+    """Return a table whose column ``x`` has memory for one value, as a damaged message says."""
+    whole, sink = pa.table({"k": np.zeros(rows, np.int64), "x": np.arange(rows) * 1.5}), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, whole.schema) as writer:
+        writer.write_table(whole)
+    message = bytearray(sink.getvalue().to_pybytes())
+    at = message.rfind(struct.pack("<q", 8 * rows), 0, -16 * rows)  # the length of the last buffer
+    message[at : at + 8] = struct.pack("<q", 8)
+    return pa.ipc.open_stream(pa.py_buffer(bytes(message))).read_all()
+
+
+@pytest.mark.parametrize("form", ["table", "slice", "batch"])
+@pytest.mark.parametrize("rows", [16, 5000])
+@pytest.mark.parametrize("known", [True, False])
+def test_numbers_without_memory_are_refused(rows: int, form: str, known: bool) -> None:
+    table = short(rows)
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(10), schemas=(table.schema,) * 2 if known else None)
+    batch = {"table": table, "slice": table.slice(8, 4), "batch": table.to_batches()[0]}[form]
+    with pytest.raises(sj.SchemaError, match="column 'x' of the left batch has invalid memory"):
         join.push(left=batch)
     assert join.stats.rows_left == 0

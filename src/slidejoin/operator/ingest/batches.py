@@ -72,8 +72,7 @@ def to_table(
     if isinstance(batch, pa.RecordBatch):
         batch = pa.Table.from_batches([batch])
     if isinstance(batch, pa.Table) and batch.schema.equals(schema, check_metadata=True):
-        if known.checked:
-            batch = checked(batch, known.checked, known.shared, side)
+        batch = checked(batch, known.checked, known.shared, side)
         return owned(batch) if own else batch
     if type(batch) is dict and (made := _from_numpy(batch, known)) is not None:
         return made

@@ -183,7 +183,7 @@ def places_of_shared(schema: pa.Schema) -> tuple[int, ...]:
 
 
 def checked(table: pa.Table, places: tuple[int, ...], shared: tuple[int, ...], side: str) -> pa.Table:
-    """Check what locates values: offsets, indices, lengths of children. Return the table.
+    """Check what locates values: lengths, offsets, indices, and that memory has room for them. Return the table.
 
     Its few rows have left behind what they do not use of large dictionaries. Whether texts are UTF-8 is not checked in
     large batches.
@@ -191,7 +191,7 @@ def checked(table: pa.Table, places: tuple[int, ...], shared: tuple[int, ...], s
     Parameters
     ----------
     places : tuple of int
-        Those of `places_to_check`: columns of fixed width have nothing of the kind.
+        Those of `places_to_check`: columns of fixed width have lengths alone.
     shared : tuple of int
         Those of `places_of_shared`.
 
@@ -206,22 +206,24 @@ def checked(table: pa.Table, places: tuple[int, ...], shared: tuple[int, ...], s
             used = used_alone(column)
         if used is not column:
             table = table.set_column(place, table.field(place), used)
-    if places:
-        _check_places(table, places, side)
-    return table
-
-
-def _check_places(table: pa.Table, places: tuple[int, ...], side: str) -> None:
-    if table.num_rows <= FEW:
-        # All at once: to get at a column takes as long as to check it. What else is wrong is of no matter here.
-        with suppress(pa.ArrowException, ValueError):
-            table.validate(full=True)
-            return
+    few = bool(places) and table.num_rows <= FEW
+    try:
+        # All at once: to get at a column takes as long as to check it.
+        table.validate(full=few)
+    except (pa.ArrowException, ValueError):
+        # What else is wrong, such as a decimal of too many digits, is of no matter here.
+        for place in range(table.num_columns):
+            with _refused(table, place, side):
+                table.column(place).validate()
+    else:
+        if few:
+            return table
     for place in places:
         column = table.column(place)
         with _refused(table, place, side):
             for chunk in column.chunks:
                 _check(chunk)
+    return table
 
 
 @contextmanager
