@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slidejoin.rows.kernels.records import SHORT
+from slidejoin.rows.kernels.batch_rows import BITS
 from slidejoin.rows.output_block import OutputBlock
 from slidejoin.rows.row_reader import UNLIMITED, RowReader
 from slidejoin.sides import SIDES
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["PairTables"]
 
 BLOCK_BYTES = 1 << 20
-"""Fixed bytes of a table from which small results are cut, at most: each of them keeps all of it alive."""
+"""Bytes of a table from which small results are cut, at most, about: each of them keeps all of it alive."""
 
 FIRST_MEAN, ENOUGH = 16.0, 8
 """Bytes of a text before any is known, and from how many rows on the last result tells."""
@@ -52,7 +52,6 @@ class PairTables:
         self, plan: Plan, windows: Mapping[Side, SideWindow], workers: Workers, limit: TableLimit, memory: ArrayPool
     ) -> None:
         layout, payloads = plan.layout, {side: windows[side].payload for side in SIDES}
-        self._payloads = payloads
         self._schema, self._workers, self._limit, self._tuning = layout.schema, workers, limit, plan.tuning
         self._memory = memory
         # Columns of the left rows come before those of the right ones here, whatever their order in the output.
@@ -74,7 +73,8 @@ class PairTables:
         self.places = max(min(plan.tuning.small_push_pairs, BLOCK_BYTES // max(self._width, 1)), 8)
         """Rows of a table from which small results are cut."""
         # Bytes of a text of each column, about: those of the last results.
-        self._mean = np.full(len(self._kinds), FIRST_MEAN)
+        self._texts = np.array(self._kinds) < BITS
+        self._mean = np.where(self._texts, FIRST_MEAN, 0.0)
         self._block: OutputBlock | None = None
         self._versions: list[int] = []
 
@@ -108,26 +108,31 @@ class PairTables:
             if self._read(block, ordinals, most) == wanted:
                 return self.taken(block, wanted)
             self.drop()
-        # Room for texts of the usual length first, then for as many as the limit has, then for one row of any length.
-        longest = sum(payload.nbytes for payload in self._payloads.values()) + len(self._mean) * SHORT
-        usual, any_length = (2 + self._mean) * wanted * 5 // 4, np.full(self._mean.size, longest)
-        for room, nbytes, rows in (
-            (usual, most, wanted), (np.full(self._mean.size, most), most, wanted), (any_length, UNLIMITED, 1),
-        ):  # fmt: skip
-            block = self._made(rows, room, shared=False)
-            read = self._read(block, {side: each[:rows] for side, each in ordinals.items()}, nbytes)
-            filled = int(block.used.sum()) + read * self._width
-            if read == rows or (read and (room is not usual or 10 * filled > 4 * most)):
-                return self.taken(block, read)
-        msg = "a row has more bytes of texts than its window"
-        raise AssertionError(msg)
+        block = self._made(wanted, (2 + self._mean) * wanted * 5 // 4, shared=False)
+        read = self._read(block, ordinals, most)
+        if read < wanted:
+            # There was too little room for texts, or the limit is reached: only one row may be larger than that.
+            lengths = self._lengths(ordinals)
+            block = self._made(wanted, np.minimum(lengths.sum(axis=1), most), shared=False)
+            read = self._read(block, ordinals, most)
+            if not read:
+                block = self._made(1, lengths[:, 0], shared=False)
+                read = self._read(block, {side: each[:1] for side, each in ordinals.items()}, UNLIMITED)
+        return self.taken(block, read)
+
+    def _lengths(self, ordinals: Mapping[Side, NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the bytes of the texts of rows, (columns, rows), 0 for other columns."""
+        lengths = np.zeros((len(self._kinds), ordinals["left"].size), np.int64)
+        lengths[self._texts] = np.concatenate([one.lengths(ordinals[side]) for side, one in self.readers.items()])
+        return lengths
 
     def shared(self, wanted: int) -> OutputBlock:
         """Return the block with room for so many more rows from which small results are cut."""
         versions, block = [reader.version for reader in self.readers.values()], self._block
         if block is None or versions != self._versions or block.rows + wanted > block.places:
             self._versions = versions
-            block = self._block = self._made(self.places, (8 + self._mean) * self.places * 3 // 2, shared=True)
+            places = max(min(self.places, BLOCK_BYTES // (self._width + int(self._mean.sum()) + 1)), wanted)
+            block = self._block = self._made(places, (8 + self._mean) * places * 3 // 2, shared=True)
         return block
 
     def drop(self) -> None:
@@ -138,10 +143,10 @@ class PairTables:
         """Return so many rows that were read into a block."""
         table = block.take(rows)
         if block.rows >= ENOUGH:
-            self._mean = np.maximum(block.used / block.rows, FIRST_MEAN / 4)
+            self._mean = np.where(self._texts, np.maximum(block.used / block.rows, FIRST_MEAN / 4), 0.0)
         return table
 
-    def _made(self, places: int, room: NDArray[np.float64], *, shared: bool) -> OutputBlock:
+    def _made(self, places: int, room: NDArray[Any], *, shared: bool) -> OutputBlock:
         nulls = [null for reader in self.readers.values() for null in reader.nulls]
         nullable = [one or other for one, other in zip(nulls, self._lacking, strict=True)]
         block = OutputBlock(

@@ -443,11 +443,8 @@ class NearestAnswers:
                 ordinals: pa.Array[Any] = pa.array(two, mask=two == NOBODY) if some else array_of(two)
                 yield pa.Table.from_arrays([array_of(left[start : start + step]), ordinals], schema=plan.layout.schema)
             return
-        pairs = self._parts.pair_tables
-        if pairs is not None and not self._right.ordinals.size:
-            with self._parts.stats.step("payload"):
-                tables = list(pairs.tables(left, np.where(right >= max(self._right.end, 0), right, NOBODY)))
-            yield from tables
+        if self._parts.pair_tables is not None and not self._right.ordinals.size:
+            yield from self._parts.output().tables(left, np.where(right >= max(self._right.end, 0), right, NOBODY))
             return
         names = {side: plan.layout.names(side) for side in ("left", "right")}
         payload = self._parts.windows["left"].payload

@@ -413,8 +413,7 @@ class FusedCells(FusedPush):
             tables[side].inserted(keys[side].size)
         self.expected = pairs
         start = perf_counter()
-        if not self._counting:
-            self._in_order(room[0][:pairs], room[1][:pairs], arrivals, first)
+        self._in_order(room[0][:pairs], room[1][:pairs], arrivals, first)
         if self._counting:
             self.counted = pairs
             marks = room[1].view(np.bool_)[: room[0].size]

@@ -75,7 +75,7 @@ class FusedPush:
     def __init__(self, parts: JoinParts, keys: Mapping[Side, Sequence[ShiftedColumn]]) -> None:
         self._parts, plan = parts, parts.plan
         self._counting = plan.config.output == "count"
-        self._strict = plan.config.order == "strict"
+        self._strict = plan.config.order == "strict" and not self._counting
         self._counted_columns = bool(plan.layout.columns)
         self._join_type = parts.join_type
         self._output = parts.output()

@@ -255,7 +255,7 @@ class SmallPush:
     # -- accept ------------------------------------------------------------------------------------------------------
 
     def accepts(self, batch: PushBatch) -> bool:
-        """Tell whether the rows are few and in order, without NULLs, and fit behind the newest ones."""
+        """Tell whether the rows are few and in order, their keys not NULL, and fit behind the newest ones."""
         rows, by = batch.left_rows + batch.right_rows, batch.order_by
         # Room for as many pairs as the last push had, and more.
         self._places = min(self._cells.expected + self._cells.expected // 8 + rows, self._parts.limit.rows)
