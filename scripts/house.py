@@ -49,11 +49,11 @@ class Figure:
 
 
 MOST = {
-    "lines of the core": Figure(90_749, 66_000),
-    "modules": Figure(528, 470),
-    "rooms": Figure(15, 15),
-    "arrows between rooms": Figure(112, 60),
-    "modules with a single importer": Figure(68, 60),
+    "lines of the core": Figure(94_500, 66_000),
+    "modules": Figure(556, 470),
+    "rooms": Figure(16, 16),
+    "arrows between rooms": Figure(122, 60),
+    "modules with a single importer": Figure(84, 60),
     "modules under 60 lines": Figure(5, 0),
     "modules over 600 lines": Figure(0, 0),
     "strings that name modules": Figure(0, 0),

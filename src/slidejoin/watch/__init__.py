@@ -1,0 +1,1 @@
+"""The figures of a running join, and who shows them: an endpoint, a live page, a terminal, a report."""
