@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["Twins", "general"]
+__all__ = ["Twins", "general", "given_once"]
 
 
 def general(**options: Any) -> sj.StreamJoin:
@@ -23,6 +23,11 @@ def general(**options: Any) -> sj.StreamJoin:
     assert operator is not None
     operator.fused = None
     return join
+
+
+def given_once(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return pushes as a self-join takes them: without right rows."""
+    return [{name: value for name, value in push.items() if name != "right"} for push in made]
 
 
 class Twins:

@@ -177,12 +177,13 @@ class JoinOperator:
             start = perf_counter()
             tables = self.added.taken(tables)
             self.stats.since("arrive", start)
-        batch = PushBatch(tables, order_by, self.clock if self._sizes is not None else self._clock_now(), self.ingest)
+        both: dict[Side, pa.Table] = {"left": tables["left"], "right": tables["left"]} if self._self_join else tables
+        batch = PushBatch(both, order_by, self.clock if self._sizes is not None else self._clock_now(), self.ingest)
         fused = self.fused
         if fused is not None and self._chooses:
-            self._choose_pair(tables, batch.rows, looked_at=True)
+            self._choose_pair(tables, batch.left_rows + tables["right"].num_rows, looked_at=True)
         if fused is not None and fused.accepts(batch):
-            first = self._give_ordinals(batch.left_rows, batch.right_rows)
+            first = self._give_ordinals(batch.left_rows, tables["right"].num_rows)
             out = fused.run(batch, first)
             if self.join_type is not None:
                 self._count_joined(self.join_type)

@@ -38,7 +38,7 @@ class PushBatch:
     Parameters
     ----------
     tables : dict from side to pyarrow.Table
-        With the sides' schemas, an empty one for a side without rows.
+        With the sides' schemas, an empty one for a side without rows; those of a self-join are the same one.
     order_by : str or None
         The column by which both sides are sorted into one arrival order.
     clock : Clock
@@ -75,4 +75,6 @@ class PushBatch:
         """The columns of each side, each read once."""
         if self._columns is None:
             self._columns = {side: BatchColumns(side, self.tables[side], self._ingest) for side in SIDES}
+            if self.tables["left"] is self.tables["right"]:
+                self._columns["right"] = self._columns["left"]
         return self._columns

@@ -232,7 +232,7 @@ def test_other_columns_are_fused_too(monkeypatch: pytest.MonkeyPatch, kind: pa.D
     ("on", "options"),
     [
         ("l.a = r.a AND l.c = r.c AND sqrt(l.b) < r.b", {}),
-        ("l.a = r.a AND l.c = r.c", {"self_join": True}),
+        ("l.a = r.a AND l.c = r.c", {"self_join": True, "output": "count"}),
         ("l.a = r.a AND l.c = r.c", {"algorithm": "bi_sort"}),
     ],
 )

@@ -16,7 +16,7 @@ from slidejoin.operator.fused import small_push
 from slidejoin.tuning import Tuning
 from tests.daily import some_by_day
 from tests.narrow import tune
-from tests.operator.twins import Twins
+from tests.operator.twins import Twins, given_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,13 +107,15 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.parametrize("options", OPTIONS)
 @settings(max_examples=settings.default.max_examples // 4)
 @given(
-    made=pushes(), size=st.integers(1, 40), slide=st.integers(1, 3), order=st.sampled_from(["probe", "none", "strict"])
-)
+    made=pushes(), size=st.integers(1, 40), slide=st.integers(1, 3), order=st.sampled_from(["probe", "none", "strict"]),
+    self_join=st.booleans(),
+)  # fmt: skip
 def test_both_ways_are_one(
-    on: str, options: str, made: list[dict[str, Any]], size: int, slide: int, order: str
+    on: str, options: str, made: list[dict[str, Any]], size: int, slide: int, order: str, self_join: bool
 ) -> None:
     window = sj.CountWindow(left=size, right=size + 3, slide=min(slide, size))
-    common = {"on": on, "window": window, "order": order, **OPTIONS[options]}
+    common = {"on": on, "window": window, "order": order, "self_join": self_join, **OPTIONS[options]}
+    made = given_once(made) if self_join else made
     both = Twins(Watched(**common).join, **common, schemas=(SCHEMA, SCHEMA))
     kept = []
     for push in made:
@@ -123,7 +125,8 @@ def test_both_ways_are_one(
     for outputs in kept:  # nothing that came later was written over them
         both.check(*outputs)
     both.fused = sj.StreamJoin.restore(both.fused.snapshot())
-    both.push({"left": batch([1, 2, 3], [0, 0, 0]), "right": batch([3, 4], [0, 0])})
+    last = {"left": batch([1, 2, 3], [0, 0, 0])}
+    both.push(last if self_join else {**last, "right": batch([3, 4], [0, 0])})
 
 
 @pytest.mark.parametrize(("options", "order_by"), some_by_day(OPTIONS, [None, "i"], each=3))

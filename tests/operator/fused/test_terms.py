@@ -16,7 +16,7 @@ from slidejoin.operator.fused.terms import FusedTerms
 from tests.law.checks import examples
 from tests.narrow import set_limits, tune
 from tests.operator.fused.test_composite_keys import SCHEMA, streams
-from tests.operator.twins import Twins, general
+from tests.operator.twins import Twins, general, given_once
 
 PREDICATES = [
     "l.a BETWEEN r.a - 1 AND r.b + 1",
@@ -69,15 +69,18 @@ def watch_runs(patch: pytest.MonkeyPatch, runs: list[int]) -> None:
 @given(
     on=st.sampled_from(PREDICATES), made=streams(), size=st.integers(1, 90), slide=st.integers(1, 3),
     threads=st.integers(1, 2), order=st.sampled_from(["probe", "none"]), place=st.integers(0, 5),
-    width=st.sampled_from([0, 1, 4, 2.0**33]), blocks=st.sampled_from([1, 16]),
+    width=st.sampled_from([0, 1, 4, 2.0**33]), blocks=st.sampled_from([1, 16]), self_join=st.booleans(),
 )  # fmt: skip
 def test_both_ways_are_one(
     output: str, on: str, made: list[dict[str, Any]], size: int, slide: int, threads: int, order: str, place: int,
-    width: float, blocks: int,
+    width: float, blocks: int, self_join: bool,
 ) -> None:  # fmt: skip
+    self_join &= output != "count"
+    made = given_once(made) if self_join else made
     window = sj.CountWindow(left=size, right=size + 3, slide=min(slide, size))
     options: dict[str, Any] = {
         "on": on, "window": window, "output": output, "threads": threads, "order": order, "schemas": (SCHEMA, SCHEMA),
+        "self_join": self_join,
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         cells_at_once(patch, place, width)

@@ -15,7 +15,16 @@ from slidejoin.index.kernels.view import ABOVE, ARRIVED, BELOW, SIZE, SLIDE, VIE
 from slidejoin.index.protocol import CELLS
 from slidejoin.jit.vectors.fields import LENGTH, word, words_for
 from slidejoin.operator.candidates import PositionCandidates
-from slidejoin.operator.fused.common import NO_TIMES, FusedPush, arrived, key_columns, keys_say_all, near, range_terms
+from slidejoin.operator.fused.common import (
+    NO_TIMES,
+    FusedPush,
+    arrived,
+    given_once,
+    key_columns,
+    keys_say_all,
+    near,
+    range_terms,
+)
 from slidejoin.operator.fused.event_times import EventTimes
 from slidejoin.operator.fused.kernels.packing import pack_keys
 from slidejoin.operator.fused.kernels.pushing import UNFINISHED, meet, show
@@ -296,7 +305,8 @@ class FusedCells(FusedPush):
                 self._set_program()
                 if shared:
                     show(self.work, *arrays)
-            self._words[ASIDE] = by is None or self._parts.plan.config.order == "none"
+            unsorted_aside = by is None and not self._self_join
+            self._words[ASIDE] = unsorted_aside or self._parts.plan.config.order == "none"
             self._marking = True  # an interrupt may come while marks are being shown
             self._marking = self._show_marks()
             stats.since("insert", now)
@@ -369,7 +379,9 @@ class FusedCells(FusedPush):
         """Set the address of the table that one side's probes search, and what inserting rows into it needs."""
         one, words, stored = self.probe_sides[role], self._words, other(role)
         one.look_at(table, words)
-        one.view[ARRIVED] = words[one.at + FIRST] = first[stored]
+        words[one.at + FIRST] = first[stored]
+        # Ranks count a row of a self-join as a left one before it probes as a right one, for which it is not there.
+        one.view[ARRIVED] = first[stored] - (self._self_join and role == "right")
         words[one.at + ORDINAL], words[one.at + FLOOR] = first[role], table.floor
 
     def _look_at_probes(self, role: Side, table: BandCells) -> None:  # noqa: ARG002 - see `FusedTerms`
@@ -478,7 +490,8 @@ class FusedCells(FusedPush):
             for one in self.probe_sides.values():
                 if not words[GAVE_UP]:
                     one.learn(words)
-            out = self._concatenated(self._parts.shared.probe_again(push, first), push, first)
+            again = given_once(push) if self._self_join else push
+            out = self._concatenated(self._parts.shared.probe_again(again, first), push, first)
         else:
             out = self._concatenated(iter([self._matches(push, first)]), push, first)
         if not self._counting:

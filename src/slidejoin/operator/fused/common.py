@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from slidejoin.index.kernels.arrival_pairs import order_strictly
-from slidejoin.operator.ingest.arrival import Arrivals, merge, rise
+from slidejoin.operator.ingest.arrival import Arrivals, merge, numbers, rise
 from slidejoin.operator.ingest.batch_columns import ColumnPlaces
 from slidejoin.operator.ingest.ingest import Push
 from slidejoin.plan.output_schema import together
@@ -35,6 +36,7 @@ __all__ = [
     "SortValues",
     "arrived",
     "columns_of_terms",
+    "given_once",
     "in_reach",
     "key_columns",
     "keys_say_all",
@@ -82,6 +84,7 @@ class FusedPush:
         compared = [term for term in plan.terms if isinstance(term, RangeTerm)]
         self._may_squeeze = any(key.may_squeeze for term in compared for key in term.pair)
         self._places = ColumnPlaces(plan, keys)
+        self._self_join = plan.config.self_join
         # Reused for every push: fresh memory costs a page fault for each 4 KiB.
         self._ranks = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -97,8 +100,13 @@ class FusedPush:
         return by is None or rise(by), by
 
     def _arrange(self, batch: PushBatch, by: SortValues) -> Arrivals:
-        """Merge sides whose sort values ascend."""
+        """Merge sides whose sort values ascend; each row of a self-join probes as a left one, then as a right one."""
         most = max(batch.left_rows, batch.right_rows)
+        if self._self_join:
+            if self._ranks[0].size < most:
+                self._ranks = (np.arange(0, 4 * most, 2), np.arange(1, 4 * most, 2))
+            places, (left, right) = numbers(most), self._ranks
+            return Arrivals(places, places, left[:most], right[:most], straight=True)
         if by is not None and self._ranks[0].size < most:
             self._ranks = (np.empty(2 * most, np.int64), np.empty(2 * most, np.int64))
         left, right = self._ranks
@@ -147,11 +155,19 @@ def arrived(
     return Push({side: columns[side].stored for side in SIDES}, dict(times or NO_TIMES), arrivals)
 
 
+def given_once(push: Push) -> Push:
+    """Return the rows of a self-join, which are both sides here, as they are given: as left ones."""
+    rows, none = numbers(push.arrivals.left.size), numbers(0)
+    tables: dict[Side, pa.Table] = {"left": push.tables["left"], "right": push.tables["right"].slice(0, 0)}
+    return replace(push, tables=tables, arrivals=Arrivals(rows, none, rows, none))
+
+
 def plain(parts: JoinParts) -> bool:
     """Tell whether a plan needs nothing that no fused push supports; the comparisons themselves are checked by each."""
     plan = parts.plan
     config, bound = plan.config, plan.bound
-    return not plan.is_union and not config.self_join and not bound.never
+    once = not config.self_join or (config.how == "inner" and config.output != "count")
+    return not plan.is_union and once and not bound.never
 
 
 def keys_say_all(plan: Plan) -> bool:

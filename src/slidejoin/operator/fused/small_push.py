@@ -68,7 +68,8 @@ RING, ALL_MARKS, SHIFT, READ, USED, FIXED = (
 ORDERED, ASIDE, PLACES, LEFT_OUT, RIGHT_OUT = (
     word(SMALL, name) for name in ("ordered", "aside", "places", "left_out", "right_out")
 )
-ROW, BUDGET, STRICT, MISSING, WAS_READ = (word(SMALL, name) for name in ("row", "budget", "strict", "missing", "read"))
+ROW, BUDGET, MISSING, WAS_READ = (word(SMALL, name) for name in ("row", "budget", "missing", "read"))
+STRICT, SELF_JOIN = word(SMALL, "strict"), word(SMALL, "self_join")
 """Words of both sides."""
 
 VIEWS = tuple(at + VIEWED for at in ROLES.values())
@@ -210,7 +211,7 @@ class SmallPush:
         self._positions = inner and plan.config.output == "positions"
         self._ordinals = np.empty((2, self._block_places), np.int64)
         words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
-        words[STRICT] = plan.config.order == "strict"
+        words[STRICT], words[SELF_JOIN] = plan.config.order == "strict", plan.config.self_join
         self._block: OutputBlock | None = None
         self._begins = [0, 0]
         if self._tables is not None:
@@ -224,7 +225,7 @@ class SmallPush:
         self._most_rows = min(self._largest, slice_rows(plan, {}))
         self._places = 0
         """Pairs that the accepted push has room for."""
-        self._roomy, self._aside = False, plan.config.order == "none"
+        self._roomy, self._aside, self._unsorted_aside = False, plan.config.order == "none", not plan.config.self_join
 
     def _packed_keys(self, composite: Mapping[Side, tuple[ShiftedColumn, ...]]) -> KeyPacking:
         """Make room for composite keys, and return how they are packed."""
@@ -305,7 +306,7 @@ class SmallPush:
             self._release()
         pairs = self._work_words[WOVEN]
         for side, rows in ((left, batch.left_rows), (right, batch.right_rows)):
-            if rows:
+            if rows and not side.window.shared:
                 side.payload.wrote(rows)
         if pairs < 0:
             return self._go_on(batch, first)
@@ -352,7 +353,7 @@ class SmallPush:
                 self._begins = block.columns[:, VALUES].tolist()
             one, two = self._begins
             words[LEFT_OUT], words[RIGHT_OUT] = one + 8 * block.rows, two + 8 * block.rows
-        words[PLACES], words[ASIDE] = places, not ordered or self._aside
+        words[PLACES], words[ASIDE] = places, self._aside or (self._unsorted_aside and not ordered)
         if not (self._roomy and work[VIEWS[0]] and work[VIEWS[1]]):
             for probing in self._cells.probe_sides.values():
                 probing.make_room(self._largest, work)

@@ -67,6 +67,7 @@ SMALL = record(
         "row",  # at which row of the output the first pair goes
         "budget",  # bytes that a side of the output may take
         "strict",  # whether the pairs of a probe come in the order of the stored rows
+        "self_join",  # 1 if both sides are the same rows, which are stored once; 0 otherwise
         "missing",  # address of a record of zeros
         "read",  # how many pairs were read, where pairs are to be
     ]
@@ -93,10 +94,14 @@ def _store(side: np.record) -> None:
 
 
 @inlined
-def _look_at(role: np.record, side: np.record, stored: int) -> None:
-    """Set the view and the ranges of one side's probes; `stored` rows of the other side came before them."""
+def _look_at(role: np.record, side: np.record, stored: int, itself: int) -> None:
+    """Set the view and the ranges of one side's probes.
+
+    `stored` rows of the other side came before them, and `itself` is 1 where the row that probes is one of that side
+    which ranks count as earlier.
+    """
     state, view, packing = i64_in(role.table.state), i64_at(role.viewed, VIEW), side.packing
-    role.first = view[ARRIVED] = stored
+    role.first, view[ARRIVED] = stored, stored - itself
     role.ordinal, role.floor = side.seen, state[FLOOR]
     role.lower, role.upper = packing.lows, packing.highs
 
@@ -113,15 +118,15 @@ def _gather(side: np.record, ordinals: NDArray[np.int64], small: np.record) -> i
 
 
 @inlined
-def _read(words: NDArray[np.int64], side: np.record) -> bool:
-    """Find the columns of one side's rows; return whether all can be stored."""
+def _read(words: NDArray[np.int64], side: np.record, stores: bool) -> bool:
+    """Find the columns of one side's rows; return whether all can be stored, if it `stores` them."""
     if side.rows == 0:
         return True
-    stored, listed = _stored(side), i64_table_at(side.lists.address, side.lists.length, LISTED)
+    listed = i64_table_at(side.lists.address, side.lists.length, LISTED)
+    if not find_values(side.exported, listed, words):
+        return False
     heap = i64_at(side.heap, HEAP)
-    return bool(
-        find_values(side.exported, listed, words) and ready(side.exported, stored, np.int64(0), side.rows, heap)
-    )
+    return bool(not stores or ready(side.exported, _stored(side), np.int64(0), side.rows, heap))
 
 
 @kernel(OUT_I64, returns=types.boolean)
@@ -134,7 +139,7 @@ def order_small(words: NDArray[np.int64]) -> bool:
     small = smalls_in(words)[0]
     left, right = small.sides[LEFT], small.sides[RIGHT]
     lefts, rights = left.rows, right.rows
-    if not (_read(words, left) and _read(words, right)):
+    if not (_read(words, left, True) and _read(words, right, small.self_join == 0)):  # noqa: FBT003 - a kernel's
         return False
     if left.packing.part_count > 0 and not (pack_side(left.packing, lefts) and pack_side(right.packing, rights)):
         return False
@@ -143,7 +148,13 @@ def order_small(words: NDArray[np.int64]) -> bool:
         left_by, right_by = i64_at(left.by, lefts), i64_at(right.by, rights)
         if not rise(left_by, right_by):
             return False
-        merge_ranks(left_by, right_by, left_rank, right_rank)
+        if small.self_join == 0:
+            merge_ranks(left_by, right_by, left_rank, right_rank)
+            return True
+    if small.self_join != 0:
+        # Each row probes as a left one, then as a right one.
+        for n in range(lefts):
+            left_rank[n], right_rank[n] = 2 * n, 2 * n + 1
     else:
         for n in range(lefts):
             left_rank[n] = n
@@ -163,9 +174,10 @@ def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None
     own, other = small.sides[LEFT], small.sides[RIGHT]
     lefts, rights = own.rows, other.rows
     _store(own)
-    _store(other)
-    _look_at(work.roles[LEFT], own, other.seen)
-    _look_at(work.roles[RIGHT], other, own.seen)
+    if small.self_join == 0:
+        _store(other)
+    _look_at(work.roles[LEFT], own, other.seen, 0)
+    _look_at(work.roles[RIGHT], other, own.seen, small.self_join)
     left, right = i64_at(small.left_out, small.places), i64_at(small.right_out, small.places)
     work.aside = small.aside
     meet(
