@@ -100,6 +100,11 @@ class Selectivities:
             self._known[wanted] = rows
         return rows
 
+    def share(self, place: int) -> float:
+        """Return the share of all pairs of a probe and a row of the window that pass a term, from 0 to 1."""
+        passed = sum(float(sample.passes[place].mean()) * sample.probes for sample in self._samples)
+        return passed / self._probes
+
     def widths(self, pair: tuple[int, int]) -> dict[Side, NDArray[np.float64]]:
         """Return how wide the closed ranges of the keys of each side are, (probes,) each, for sides that are probed."""
         of_sides = {other(sample.role): sample.closed[pair].widths for sample in self._samples if sample.probes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,13 @@ from slidejoin.stored import MOST_COUNTED, StoredValue
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Stats"]
+__all__ = ["PUSH_BOUNDS", "PushTimes", "Stats"]
+
+PUSH_BOUNDS = (
+    *(2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
+    *(0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0),
+)
+"""Seconds: upper bounds of the buckets in which pushes are counted by their time."""
 
 
 @dataclass(slots=True, repr=False)
@@ -121,6 +128,36 @@ class Stats(Counters):
                 value = one.or_none(lambda it: it.text() if isinstance(it.value, str) else it.whole())
             setattr(stats, name, value)
         return stats
+
+
+class PushTimes:
+    """Counts pushes by their time; no part of a snapshot. A count takes 0.2 µs: `benchmarks/push_times.py`.
+
+    Attributes
+    ----------
+    counts : list of int
+        Pushes in each bucket of `PUSH_BOUNDS`, and in one more for those above all bounds.
+    seconds : float
+        Of all pushes.
+
+    Examples
+    --------
+    >>> times = PushTimes()
+    >>> times.add(0.0003)
+    >>> times.counts[PUSH_BOUNDS.index(5e-4)], times.seconds
+    (1, 0.0003)
+    """
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(PUSH_BOUNDS) + 1)
+        self.seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a push that took so many seconds."""
+        self.counts[bisect_left(PUSH_BOUNDS, seconds)] += 1
+        self.seconds += seconds
 
 
 class _Step:

@@ -35,6 +35,9 @@ PREDICATES = [
     "l.a <= r.b AND r.a <= l.b AND l.c >= r.c",
     "l.a BETWEEN r.b - 1 AND r.b AND (l.b = r.b OR l.c * 2 < r.a) AND l.h >= 1",
     "l.a = r.a AND l.b <= r.b AND l.c > r.c AND (l.a + r.b) % 3 <> 1",
+    "l.a = r.a AND l.b BETWEEN r.b - 1 AND r.c",
+    "l.a = r.a AND l.b > r.b AND l.c < r.c",
+    "l.a = r.a AND l.h = r.h AND l.b > r.b AND l.c < r.c AND l.b <> r.a",
 ]
 
 

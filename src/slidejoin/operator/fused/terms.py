@@ -10,6 +10,7 @@ some of the next ones, too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from slidejoin.operator.push import PushBatch
     from slidejoin.operator.window.distances import RowDistances
     from slidejoin.plan.branch import Term
-    from slidejoin.plan.key_layout import KeyLayout
+    from slidejoin.plan.key_layout import BranchLayout, KeyLayout
     from slidejoin.plan.plan import Plan
     from slidejoin.predicate.bind import BoundFilter
     from slidejoin.predicate.ranges.ranges import Ranges
@@ -153,6 +154,8 @@ class Served(NamedTuple):
         The place of the first term, and of the second; None without one.
     condition : BoundFilter or None
         What they leave to check.
+    open_layouts : tuple of BranchLayout
+        Of composite keys, how they are laid out on both sides without what closes their ranges.
     """
 
     laid_out: tuple[KeyLayout, KeyLayout]
@@ -161,6 +164,7 @@ class Served(NamedTuple):
     closing: tuple[int, int] | None
     pair: tuple[int, int | None]
     condition: BoundFilter | None
+    open_layouts: tuple[BranchLayout, ...] = ()
 
 
 class FusedTerms(FusedCells):
@@ -261,7 +265,7 @@ class FusedTerms(FusedCells):
             if served.closing is not None and window.distances.lengthened(served.closing, distances):
                 return {}
             self._distances[side] = distances
-        return self._packed_places() if served.composite else self._term_places()
+        return self._packed_places(served) if served.composite else self._term_places()
 
     def _serving(self) -> Served:
         """Return what follows from the terms that are indexed now."""
@@ -274,16 +278,20 @@ class FusedTerms(FusedCells):
         plan, (own, others) = self._parts.plan, (window.chosen for window in self._parts.windows.values())
         closing = own.pair
         composite = len(own.key) > 1
-        fits = own.algorithm == CELLS and own == others and not (composite and closing is not None)
+        fits = own.algorithm == CELLS and own == others
         fits = fits and all(_served(plan.terms[place]) for place in (*own.key, *(closing or ())))
         if not fits:
             return Served(laid_out, fits, composite, closing, (0, None), None)
-        pair = own.key[0], self._checked() if closing is None else own.closed_by
+        pair = (own.key[0], self._checked()) if closing is None else closing
         left_open = {place for place in self._terms if place not in pair}
+        layouts: tuple[BranchLayout, ...] = ()
         if composite:  # all that the keys of either side do not say all about
             dims = {place for layout in laid_out for place in layout.dims}
             left_open = dims - {self._time, pair[1]}
-        return Served(laid_out, fits, composite, closing, pair, _condition(plan, sorted(left_open)))
+            if closing is not None and not dims.isdisjoint(own.key):
+                left_open |= {*closing}  # closed ranges do not say all either, and the side of one key stores no second
+            layouts = tuple(replace(layout.branches[0], closing=None) for layout in laid_out)
+        return Served(laid_out, fits, composite, closing, pair, _condition(plan, sorted(left_open)), layouts)
 
     def _checked(self) -> int | None:
         """Return a term by which candidates are checked, one whose keys are stored on both sides; None without."""
@@ -319,19 +327,25 @@ class FusedTerms(FusedCells):
             places[side] = own.places(keys.values[first])
         return places
 
-    def _packed_places(self) -> dict[Side, NDArray[np.int64]]:
+    def _packed_places(self, served: Served) -> dict[Side, NDArray[np.int64]]:
         """Return the places of composite keys, (n,) int64; nothing if some have no room in the layouts."""
         places: dict[Side, NDArray[np.int64]] = {}
         terms, windows = self._parts.plan.terms, self._parts.windows
         if not all(windows[side].layout.fits((keys,)) for side, keys in self._keys.items()):
             return {}
+        layouts = dict(zip(SIDES, served.open_layouts, strict=True))
         for side, keys in self._keys.items():
-            (own,), (stored,) = windows[side].layout.branches, windows[other(side)].layout.branches
+            own, stored = layouts[side], layouts[other(side)]
             eligible = self._eligible_rows[side]
             of_terms = [term.ranges(side, self._rows[side]) for term in terms]
             if own.axis is None or stored.axis is None or not all(one.exact for one in of_terms):
                 return {}
-            ranges = stored.ranges(of_terms, None if eligible is None else ~eligible, NOTHING)
+            closed = of_terms
+            if served.closing is not None:
+                closing = windows[other(side)].distances.closing(served.closing, self._distances[other(side)])
+                closed = [*of_terms]
+                closed[closing.range] = closing.closed(of_terms)
+            ranges = stored.ranges(closed, None if eligible is None else ~eligible, NOTHING)
             if ranges.lo.shape[0] > 1:
                 return {}
             lo, hi, packed = np.ascontiguousarray(ranges.lo[0]), np.ascontiguousarray(ranges.hi[0]), own.rows(keys).keys

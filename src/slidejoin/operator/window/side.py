@@ -118,6 +118,8 @@ class SideWindow:
         How the keys of the plan's terms are laid out for the index.
     distances : Distances
         How far the keys of such terms are apart.
+    index_changes : int
+        How often the rows were put into another index, or one of other terms.
     matched : MatchedRows or None
         Which rows have a match, where that is marked.
     """
@@ -145,6 +147,7 @@ class SideWindow:
         self.payload = payload
         self.merge = merge
         self.rows_seen = 0
+        self.index_changes = 0
         self._capacity = plan.config.window.capacity(side) if bounded else None
         self.indexed = indexed
         self.distances = Distances(plan.terms, side, closing)
@@ -341,6 +344,7 @@ class SideWindow:
 
     def change_index(self, chosen: IndexTerms) -> None:
         """Put the rows into another index, or one of other terms."""
+        self.index_changes += 1
         self._lay_out(chosen, self.rows_seen)
 
     def _lay_out(self, chosen: IndexTerms, next_row: int, coming: Sequence[TermKeys] = ()) -> None:
