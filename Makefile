@@ -39,7 +39,7 @@ docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
 	@echo "open site/index.html"
 
 ##@ For work on slidejoin
-.PHONY: env lint format types layers house unit nojit nightly matrix bench scoreboard papers wheel-test lock clean distclean
+.PHONY: env lint format types layers house unit nojit nightly matrix bench scoreboard papers wheel-test release lock clean distclean
 env: $(READY) ## only make the environment, and the hook that checks the subjects of commits
 	@scripts/commit_msg.sh --install
 
@@ -91,6 +91,9 @@ endif
 
 wheel-test: $(READY) ## build the wheel, install it alone, join two batches with it
 	scripts/wheel_test.sh
+
+release: $(READY) ## build a release of the last commit in dist/ and prove it (TAG=v1.2.3: nothing may be missing)
+	$(BIN)/python -m scripts.release $(if $(TAG),--tag "$(TAG)") $(if $(PYTHONS),--pythons "$(PYTHONS)")
 
 lock: $(READY) ## write requirements/*.lock again (make lock UPGRADE=--upgrade for newer versions)
 	scripts/lock.sh $(UPGRADE)
