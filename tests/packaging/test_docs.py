@@ -10,7 +10,9 @@ from scripts.site_pages import site_links
 from slidejoin import options
 from tests.packaging.examples import ROOT, examples_of, lines, printed, printed_by_pages
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for folder in ("*.md", "coming-from/*.md") for path in (ROOT / "docs").glob(folder)
+)
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page)]
 ON_SPARK = [page for page in WITH_EXAMPLES if any("pyspark" in example.code for example in examples_of(page))]
 EMBEDDED = [page for page in WITH_EXAMPLES if page not in ON_SPARK]
@@ -44,7 +46,9 @@ def test_examples_on_spark_print_what_the_page_shows(page, tmp_path):
 
 def test_most_pages_have_examples():
     assert {"docs/getting-started.md", "docs/recipes.md", "docs/predicates.md", "docs/windows.md"} <= set(EMBEDDED)
-    assert "docs/spark.md" in ON_SPARK
+    others = {f"docs/coming-from/{tool}.md" for tool in ("pandas", "polars", "duckdb", "flink", "kdb")}
+    assert others <= set(EMBEDDED)
+    assert {"docs/spark.md", "docs/coming-from/spark.md"} <= set(ON_SPARK)
 
 
 def test_pages_for_users_have_no_table_of_targets():
