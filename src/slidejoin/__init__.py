@@ -9,6 +9,7 @@
 - `CountWindow`, `TimeWindow`: which rows can still meet.
 - `Nearest`, `Aggregate`: of each left row only the nearest pairs, or aggregates of all.
 - `left`, `right`, `stream`, `lit`, `function`, `case`: predicates in Python; SQL text does as well.
+- `metrics`: the figures of a running join, under fixed names; `slidejoin.watch` shows them to Prometheus and others.
 - `algorithms`: the indexes that ``algorithm=`` takes; `slidejoin.options` sets their parameters.
 - `topologies`: the ways to spread a join over cores that ``topology=`` takes.
 - `SlideJoinError`: the base class of all errors; `NoIndexWarning`: a predicate compares every row with every row;
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.nearest import Nearest
     from slidejoin.spec.topologies import topologies
     from slidejoin.spec.window import CountWindow, TimeWindow
+    from slidejoin.watch.collect import metrics
 
 __version__ = "0.1.0"
 
@@ -91,6 +93,7 @@ __all__ = [
     "join_streams",
     "left",
     "lit",
+    "metrics",
     "right",
     "stream",
     "topologies",
@@ -127,13 +130,14 @@ _HOME = {
     "join_streams": "slidejoin.api.join_streams",
     "left": "slidejoin.predicate",
     "lit": "slidejoin.predicate",
+    "metrics": "slidejoin.watch.collect",
     "right": "slidejoin.predicate",
     "stream": "slidejoin.predicate",
     "topologies": "slidejoin.spec.topologies",
 }
 
 
-_MODULES = ("options", "spark")
+_MODULES = ("options", "spark", "watch")
 
 
 def _import_kernels() -> None:

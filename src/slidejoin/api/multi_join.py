@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -163,8 +164,11 @@ class MultiJoin(OneCall):
 
     @one_call
     def _push(self, batches: Mapping[str, object], order_by: str | None) -> pa.Table:
-        out = self._all_of(self._push_iter(batches, order_by))
-        return together(out, out[0].schema) if out else self._empty()
+        start = perf_counter()
+        tables = self._all_of(self._push_iter(batches, order_by))
+        out = together(tables, tables[0].schema) if tables else self._empty()
+        self._push_times.add(perf_counter() - start)
+        return out
 
     def push_iter(
         self, batches: Mapping[str, object] | None = None, /, *, order_by: str | None = None, **named: object

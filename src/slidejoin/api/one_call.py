@@ -11,6 +11,7 @@ import os
 import warnings
 from functools import wraps
 from threading import Lock, RLock, get_ident
+from time import perf_counter
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, Self, TypeVar
 from weakref import WeakSet
 
@@ -21,6 +22,7 @@ from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentError, ArgumentTypeError, JoinClosedError, PartialSchemaWarning
 from slidejoin.jit.interpreted import INTERPRETER, MOST_IN_ALL
 from slidejoin.operator.ingest.batches import FIRST, RESTORED
+from slidejoin.operator.stats import PushTimes
 from slidejoin.plan.explanation import frames_inside
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class OneCall:
         What still takes rows of a `push_iter`. The join holds it, so that it is never collected while the join is used.
     _has_warned : bool
         Whether it has been said that later tables have more columns.
+    _push_times : PushTimes
+        How long pushes took, since the join was made or restored.
     _abandoned : bool
         Whether nobody else has it any more: the next call takes the rest of its rows. What collects its iterator may be
         within a call, also of this join.
@@ -90,6 +94,7 @@ class OneCall:
         self._broken: str | None = None
         self._open: PushIterator | None = None
         self._has_warned = False
+        self._push_times = PushTimes()
         _joins.add(self)
 
     def _warn_of_columns(self, missing: str) -> None:
@@ -225,16 +230,33 @@ class OpenIterator:
 
     def __init__(self, join: OneCall, tables: PushIterator) -> None:
         self._join, self._tables = join, tables
+        self._seconds = 0.0
+        self._counted = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> pa.Table:
-        return _advance(self._join, self._tables)
+        start = perf_counter()
+        try:
+            table = _advance(self._join, self._tables)
+        except StopIteration:
+            self._count(start)
+            raise
+        self._seconds += perf_counter() - start
+        return table
 
     def close(self) -> None:
         """Take the remaining rows and discard what they produce."""
+        start = perf_counter()
         _close(self._join, self._tables)
+        self._count(start)
+
+    def _count(self, start: float) -> None:
+        """Count the push, whose last part began at `start`, once: the time in the join, not between its tables."""
+        if not self._counted:
+            self._counted = True
+            self._join._push_times.add(self._seconds + perf_counter() - start)  # noqa: SLF001 - of its own kind
 
     def __del__(self) -> None:
         if self._join._open is self._tables:  # noqa: SLF001 - see there
@@ -300,7 +322,10 @@ class SharedJoin(OneCall):
 
     @one_call
     def _fed(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
-        return self._take(operator, tables, order_by)
+        start = perf_counter()
+        out = self._take(operator, tables, order_by)
+        self._push_times.add(perf_counter() - start)
+        return out
 
     def _take(self, operator: JoinOperator, tables: dict[Side, pa.Table], order_by: str | None) -> pa.Table:
         # Nothing is changed before rows are taken, so what is refused until then leaves the join as it was.

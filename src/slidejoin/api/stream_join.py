@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from html import escape
+from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
@@ -214,7 +215,10 @@ class StreamJoin(SharedJoin):
                 raise from_within()
             self._busy = True
             try:
-                return self._push(left, right, order_by)
+                start = perf_counter()
+                out = self._push(left, right, order_by)
+                self._push_times.add(perf_counter() - start)
+                return out
             finally:
                 self._busy = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from html import escape
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -200,9 +201,12 @@ class TableJoin(SharedJoin):
 
     @one_call
     def _push(self, batch: object) -> pa.Table:
+        start = perf_counter()
         self._check_open()
         operator, tables = self._prepared(batch)
-        return self._take(operator, tables, None)
+        out = self._take(operator, tables, None)
+        self._push_times.add(perf_counter() - start)
+        return out
 
     async def push_async(self, batch: object) -> pa.Table:
         """Push in a worker thread, so that an event loop can do other things meanwhile; see `StreamJoin.push_async`.

@@ -15,13 +15,16 @@ from slidejoin.watch.figures import FIGURES, figures_by_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Histogram", "Labels", "Reading", "Sample"]
+__all__ = ["INFINITE", "Histogram", "Labels", "Reading", "Sample", "Value", "event_times"]
 
 INFINITE = "+Inf"
 """The bound of the last bucket, as Prometheus writes it."""
 
 Labels: TypeAlias = "tuple[tuple[str, str], ...]"
 """Names and values of the labels of a sample, in the order of its figure."""
+
+Value: TypeAlias = "tuple[str, Mapping[str, str], float | Histogram]"
+"""Name, labels and value of a figure, as `Reading.with_values` takes it."""
 
 KNOWN = figures_by_name()
 
@@ -175,9 +178,7 @@ class Reading(Printed):
                 if name == figure.name:
                     yield Sample(name, dict(labels), value)
 
-    def with_values(
-        self, *values: tuple[str, Mapping[str, str], float | Histogram], time: float | None = None
-    ) -> Reading:
+    def with_values(self, *values: Value, time: float | None = None) -> Reading:
         """Return the reading with further values, or others in place of those that it has: name, labels, value."""
         added = {
             _key(name, labels): value if isinstance(value, Histogram) else float(value)
@@ -222,6 +223,31 @@ class Reading(Printed):
             msg = f"figures should be a list of objects with name, labels and value; {type(error).__name__}: {error}"
             raise StateError(msg) from error
         return Reading(time, values)
+
+
+def event_times(newest: Mapping[str, float], lateness: Mapping[str, float], held_by: str | None) -> list[Value]:
+    """Return the figures of event time.
+
+    Parameters
+    ----------
+    newest : dict from str to float
+        The newest event time of each side that has had a row, in Unix time.
+    lateness : dict from str to float
+        Of each side, in seconds.
+    held_by : str or None
+        The side that holds the watermark back.
+
+    Examples
+    --------
+    >>> [value for name, labels, value in event_times({"left": 9.0}, {"left": 2.0, "right": 2.0}, "right")]
+    [9.0, 7.0, 0.0, 1.0]
+    """
+    values: list[Value] = []
+    for side, seconds in newest.items():
+        values.append(("slidejoin_event_time_seconds", {"side": side}, seconds))
+        values.append(("slidejoin_watermark_seconds", {"side": side}, seconds - lateness[side]))
+    values += [("slidejoin_watermark_held_by", {"side": side}, float(side == held_by)) for side in lateness]
+    return values
 
 
 def _known(name: str) -> None:

@@ -58,8 +58,8 @@ class Figures:
         Milliseconds, as the micro-batch began; None while there is none, and for a count window.
     event_time_left, event_time_right : int or None
         The largest event time among the rows that arrived, in microseconds.
-    reach : int or None
-        Both lengths of the window and its lateness, in microseconds.
+    reach, lateness : int or None
+        Both lengths of the window and its lateness, and the lateness alone, in microseconds.
     seconds : dict of str to float
         By step, see `slidejoin.spark.JoinProgress`.
     """
@@ -82,6 +82,7 @@ class Figures:
     event_time_left: int | None = None
     event_time_right: int | None = None
     reach: int | None = None
+    lateness: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def since(self, step: str, start: float) -> float:
@@ -102,7 +103,7 @@ class Figures:
         if not isinstance(scope, TimeScope):
             return
         self.watermark = watermark_ms if watermark_ms and watermark_ms > 0 else None
-        self.reach = scope.left_length + scope.right_length + scope.lateness
+        self.reach, self.lateness = scope.left_length + scope.right_length + scope.lateness, scope.lateness
         self.event_time_left, self.event_time_right = (
             pc.max(rows[side].column(scope.columns(side)[0]).cast(pa.int64())).as_py() for side in SIDES
         )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from slidejoin.sides import Side
 
-__all__ = ["JoinProgress", "Watch", "watch"]
+__all__ = ["JoinProgress", "Watch", "joined_buckets", "watch"]
 
 log = logging.getLogger(__name__)
 
@@ -329,17 +329,23 @@ def _checked(callback: object, keep: object) -> int:
     return min(most, sys.maxsize)
 
 
+def joined_buckets(progress: Any) -> dict[str, list[dict[str, Any]]]:  # noqa: ANN401 - see `Watch._take`
+    """Return the figures of each bucket of each join in the query, from one progress event of Spark's."""
+    joins = board.joins(str(progress.id), progress.batchId)
+    for name, row in (progress.observedMetrics or {}).items():
+        if name.startswith(OBSERVED) and row[COLUMN]:
+            # By bucket: a sink that runs the result twice has sent everything twice.
+            buckets = {one["bucket"]: one for one in map(json.loads, row[COLUMN])}
+            joins[name.removeprefix(OBSERVED)] = list(buckets.values())
+    return joins
+
+
 def progresses(progress: Any, times: SideTimes) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`
     """Return the progress of each join in the query, from one progress event of Spark's.
 
     `times` are those of the joins that are watched, which this moves on.
     """
-    joins = board.joins(str(progress.id), progress.batchId)
-    for name, row in progress.observedMetrics.items():
-        if name.startswith(OBSERVED) and row[COLUMN]:
-            # By bucket: a sink that runs the result twice has sent everything twice.
-            buckets = {one["bucket"]: one for one in map(json.loads, row[COLUMN])}
-            joins[name.removeprefix(OBSERVED)] = list(buckets.values())
+    joins = joined_buckets(progress)
     return [_summed(progress, join, joins[join], times) for join in sorted(joins)]
 
 
