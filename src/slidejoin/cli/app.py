@@ -402,6 +402,39 @@ def run(
     run_file(file, base=base, engine=engine, master=master, json=json, debug=debug, stop=stop)
 
 
+@app.command(short_help="Show a running job: a live page, or a terminal.")
+def watch(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="CHECKPOINT|URL",
+            help="The checkpoint of a job that runs with --metrics, or the address of its endpoint.",
+            show_default=False,
+        ),
+    ],
+    *,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, metavar="PORT", help="Of the page: 9465; 0 takes a free one.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="HOST", help="The address that the page listens on: 127.0.0.1.")
+    ] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows/--no-rows", help="Show values of rows: newest pairs, and log lines.")
+    ] = True,
+    terminal: Annotated[bool, typer.Option("--terminal", help="Show it here, and serve no page.")] = False,
+    lost_after: Annotated[
+        float, typer.Option(metavar="SECONDS", help="A job without figures for so long is shown as lost.")
+    ] = 10.0,
+    debug: Debug = False,
+) -> None:
+    """Show the figures of a running job as a page on this machine, see docs/live-page.md."""
+    with errors_reported(debug=debug):
+        from slidejoin.cli.watch_page import watch_job  # noqa: PLC0415 - few commands need it
+
+        watch_job(target, port=port, host=host, rows=rows, terminal=terminal, lost_after=lost_after)
+
+
 @app.command(short_help="Show how a job would run, and why.")
 def explain(
     file: File,

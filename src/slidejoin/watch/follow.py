@@ -41,10 +41,21 @@ ANSWER = "/watch.json"
 
 
 class Origin(Protocol):
-    """Where documents come from; `what` says so in words, `local` whether their times are by this machine's clock."""
+    """Where documents come from.
+
+    Attributes
+    ----------
+    what : str
+        The same in words.
+    local : bool
+        Whether times of documents are by the clock of this machine.
+    waiting : str
+        What is said as long as there is no document.
+    """
 
     what: str
     local: bool
+    waiting: str
 
     def poll(self) -> list[Document]:
         """Return documents that are new, oldest first.
@@ -69,6 +80,7 @@ class HistoryTail:
 
     def __init__(self, checkpoint: Path) -> None:
         self.what = str(checkpoint)
+        self.waiting = f"no figures in {checkpoint} yet; slidejoin run --metrics writes them"
         self._folder = history_folder(checkpoint)
         self._file: BinaryIO | None = None
         self._rest = b""
@@ -121,6 +133,7 @@ class EndpointPoll:
     """
 
     local = False
+    waiting = "no figures yet"
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -165,6 +178,7 @@ class CurrentDocument:
     """
 
     local = True
+    waiting = "the job is starting"
 
     def __init__(self, newest: Callable[[], Document | None]) -> None:
         self.what = "this process"
@@ -229,7 +243,7 @@ class Following:
         try:
             for document in self._origin.poll():
                 self._board.add(document, arrived=document.time if self._origin.local else None)
-            self._board.trouble(None)
+            self._board.trouble(None if self._board.details() else self._origin.waiting)
         except (SlideJoinError, OSError) as error:
             self._board.trouble(str(error))
 

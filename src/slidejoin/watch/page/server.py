@@ -8,10 +8,16 @@ from threading import Thread
 from time import sleep
 from typing import TYPE_CHECKING
 
-import uvicorn
+from slidejoin.errors import ConfigError, MissingPackageError
 
-from slidejoin.errors import ConfigError
-from slidejoin.watch.page.app import LOOPBACK, LivePage
+try:
+    import plotly as _plotly  # noqa: F401 - its JavaScript is served later
+    import uvicorn
+
+    from slidejoin.watch.page.app import LOOPBACK, LivePage
+except ImportError as error:
+    MISSING = f'the live page needs the package {error.name}. Install it: pip install "slidejoin[watch]"'
+    raise MissingPackageError(MISSING, name=error.name) from error
 
 if TYPE_CHECKING:
     from typing import Self
