@@ -66,9 +66,14 @@ class Origin(Protocol):
             If there are none to get; the text says why.
         """
 
+    def close(self) -> None:
+        """Give back what is open."""
+
 
 class HistoryTail:
     """Follows the history in a checkpoint, also where the file becomes the older one and another one begins.
+
+    The file stays open meanwhile: another file could otherwise have its number.
 
     Parameters
     ----------
@@ -94,10 +99,14 @@ class HistoryTail:
             lines += self._lines_at_first(FILE)
         return _documents(lines)
 
-    def _lines_at_first(self, name: str) -> list[bytes]:
+    def close(self) -> None:
+        """Close the file; `poll` would begin again."""
         if self._file is not None:
             self._file.close()
         self._file, self._rest = None, b""
+
+    def _lines_at_first(self, name: str) -> list[bytes]:
+        self.close()
         with suppress(FileNotFoundError):
             self._file = (self._folder / name).open("rb")
             size = self._file.seek(0, os.SEEK_END)
@@ -167,6 +176,9 @@ class EndpointPoll:
             msg = f"{self.what} answered something else than a document; is it the endpoint of a job?"
             raise StateError(msg) from error
 
+    def close(self) -> None:
+        """Do nothing: each request has a connection of its own."""
+
 
 class CurrentDocument:
     """Has the newest document of a job in this process.
@@ -188,6 +200,9 @@ class CurrentDocument:
         """Return the newest document."""
         document = self._newest()
         return [] if document is None else [document]
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 def origin_of(text: str) -> HistoryTail | EndpointPoll:
@@ -236,7 +251,8 @@ class Following:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._thread.join()
-        self.look()
+        self.look()  # the last document of a job in this process
+        self._origin.close()
 
     def look(self) -> None:
         """Bring what there is now."""

@@ -171,7 +171,7 @@ def _bars(details: dict[str, Any]) -> Panel | None:
     if buckets:
         largest = max(one["rows"] for one in buckets) or 1.0
         shown = [(one["name"], one["rows"] / largest, count(one["rows"])) for one in buckets[:MOST_BARS]]
-        skew = "" if details["skew"] is None else f", largest {details['skew']:.2f} times the mean"
+        skew = "" if details["skew"] is None else f", skew {details['skew']:.2f}"
         more = "" if len(buckets) <= MOST_BARS else f", {len(buckets) - MOST_BARS} more"
         return _shares(shown, f"rows of buckets{skew}{more}")
     steps = [(one["name"], one["share"], percent(one["share"])) for one in details["steps"][:MOST_BARS]]
@@ -266,8 +266,8 @@ def seconds(value: float | None) -> str:
     >>> seconds(0.00321), seconds(600.0), seconds(2e-5)
     ('3.21 ms', '10 min', '20 µs')
     """
-    if value is None:
-        return NONE
+    if not value:
+        return NONE if value is None else "0 s"
     for least, unit, name in TIMES:
         if abs(value) >= least:
             return f"{value / unit:.3g} {name}"
