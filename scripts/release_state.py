@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VERSION = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
 SECTION = re.compile(
-    r"^## \[(?P<version>[^\]]+)\](?: - (?P<date>.*))?\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
+    r"^## \[(?P<version>[^\]]+)\](?: - (?P<date>[^\n]*))?\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL
 )
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LOCAL_SOURCE = re.compile(r"^source:\n  path: \.\./\.\.\n", re.MULTILINE)

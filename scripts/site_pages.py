@@ -1,6 +1,7 @@
 """Pages of the site that stand beside docs/: the README is its first page. A hook of mkdocs, see mkdocs.yml.
 
-Links are written as they are in the repository, and turned into those of the site.
+Links are written as they are in the repository, and turned into those of the site. The build also writes the Markdown
+of each page next to it, `llms.txt` and `llms-full.txt`, see scripts/llms.py.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import TYPE_CHECKING
 
 from mkdocs.structure.files import File
 
+from scripts import llms
+
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.nav import Navigation
     from mkdocs.structure.pages import Page
 
 NOTES = Path(__file__).resolve().parent.parent / "benchmarks" / "notes"
@@ -22,6 +26,8 @@ PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "benchmarks/README.md": "engineering/scoreboard.md",
     "benchmarks/cases/README.md": "engineering/cases.md",
     **{f"benchmarks/notes/{note.name}": f"engineering/notes/{note.name}" for note in sorted(NOTES.glob("*.md"))},
@@ -29,6 +35,10 @@ PAGES = {
 """Files of the repository, and the pages that they are; one that is not there is left out."""
 
 LINK = re.compile(r"\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
+
+ORDER: list[Page] = []
+TEXTS: dict[str, str] = {}
+"""Of the build that is running: its pages in the order of the navigation, and their Markdown by name."""
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -40,9 +50,32 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001 - mkdocs' names
+    """Note the order of the pages."""
+    ORDER[:] = nav.pages
+
+
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - mkdocs' names
     """Turn the links of a page into those of the site."""
-    return site_links(markdown, page.file.src_uri)
+    text = TEXTS[page.file.src_uri] = site_links(markdown, page.file.src_uri)
+    return text
+
+
+def on_post_build(*, config: MkDocsConfig) -> None:
+    """Write the pages as text, and what lists them."""
+    site, root = Path(config.site_dir), Path(config.config_file_path).parent
+    pages = [llms.SitePage(title_of(page), page.file.src_uri, TEXTS[page.file.src_uri]) for page in ORDER]
+    for name, text in TEXTS.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text, encoding="utf-8")
+    listed = llms.index(config.site_name, config.site_description or "", config.site_url or "", pages)
+    (site / "llms.txt").write_text(listed, encoding="utf-8")
+    (site / "llms-full.txt").write_text(llms.full(pages, llms.loaded(root / "src")), encoding="utf-8")
+
+
+def title_of(page: Page) -> str:
+    """Return the title of a page, with the sections that it is in."""
+    return ": ".join(str(one.title) for one in (*reversed(list(page.ancestors)), page))
 
 
 def site_links(text: str, page: str) -> str:

@@ -11,12 +11,12 @@ from tests.packaging.examples import ROOT
 
 PACKAGE = ROOT / "src" / "slidejoin"
 PAGES = ["CONTRIBUTING.md", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/engineering").rglob("*.md"))]
-FOLDERS = ("src", "tests", "scripts", "benchmarks", "demo", "examples", "docs", "requirements", ".ci")
-MADE = (".venv", ".cache", "site")
+FOLDERS = ("src", "tests", "scripts", "benchmarks", "demo", "examples", "docs", "requirements", "packaging", ".ci", ".github")
+MADE = (".venv", ".cache", "site", "dist")
 """What is there only after a build."""
 
 PATH = re.compile(
-    r"(?P<path>(?:[a-z_.][a-z_0-9-]*/)*[a-z_][a-z_0-9-]*)(?P<end>\.(?:py|md|sh|toml|yml)|/)?(?:\.(?P<name>\w+))?"
+    r"(?P<path>(?:[a-z_.][a-z_0-9-]*/)*[a-z_][a-z_0-9-]*)(?P<end>\.(?:py|md|sh|toml|yml|yaml|txt|cff)|/)?(?:\.(?P<name>\w+))?"
 )
 """What stands in backticks: `room/module`, `folder/`, `file.py`, or `room/module.Name`."""
 
