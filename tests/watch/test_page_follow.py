@@ -127,7 +127,7 @@ def test_a_login_in_an_address_is_not_shown():
 def test_a_board_hears_of_documents_and_of_trouble(tmp_path):
     board = Board(clock=lambda: 2.5)
     with Following(HistoryTail(tmp_path), board):
-        until(lambda: "slidejoin run --metrics" in board.state().text)
+        until(lambda: "a job writes them as it runs" in board.state().text)
         History(tmp_path).append(document(2.0))
         until(lambda: board.state().name == "running")
     with socket.socket() as unused:

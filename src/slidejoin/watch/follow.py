@@ -85,7 +85,7 @@ class HistoryTail:
 
     def __init__(self, checkpoint: Path) -> None:
         self.what = str(checkpoint)
-        self.waiting = f"no figures in {checkpoint} yet; slidejoin run --metrics writes them"
+        self.waiting = f"no figures in {checkpoint} yet; a job writes them as it runs"
         self._folder = history_folder(checkpoint)
         self._file: BinaryIO | None = None
         self._rest = b""
@@ -223,7 +223,7 @@ def origin_of(text: str) -> HistoryTail | EndpointPoll:
     folder = Path(text).expanduser()
     if not folder.is_dir():
         msg = (
-            f"{text}: there is no such folder; expected the checkpoint of a job that runs with metrics, or "
+            f"{text}: there is no such folder; expected the checkpoint of a job, or "
             "the address of its endpoint, such as http://127.0.0.1:9464"
         )
         raise ConfigError(msg)

@@ -180,7 +180,7 @@ def _bars(details: dict[str, Any]) -> Panel | None:
 
 def _terms(details: dict[str, Any]) -> Panel | None:
     terms = [(one["term"], one["passed"], percent(one["passed"])) for one in details["terms"]]
-    return _shares(terms, "candidates that pass a term") if terms else None
+    return _shares(terms, "row pairs that pass a term") if terms else None
 
 
 def _shares(shown: Iterable[tuple[str, float, str]], title: str) -> Panel:
