@@ -131,12 +131,12 @@ def test_an_unexpected_error_is_told_without_traceback(monkeypatch: pytest.Monke
 def test_rows_on_the_console_leave_no_room_for_a_bar(
     sink: str, kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
 ):
-    told: list[object] = []
+    told: list[Any] = []
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(import_module("slidejoin.cli.running"), "run_job", lambda _, __, to, **___: told.append(to))
     file = tmp_path / "job.toml"
     window = 'window = { length = "1 s", on = "ts" }'
     file.write_text(f'engine = "spark"\n{BAD}on = "l.a < r.a"\n{window}\n[sink]\nformat = "{sink}"\n')
     assert call("run", str(file)) == 0
-    assert [type(listener).__name__ for listener in told] == [kind]
+    assert [type(listener.inner).__name__ for listener in told] == [kind]
     assert capsys.readouterr().err == ""

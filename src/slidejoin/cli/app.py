@@ -386,6 +386,14 @@ Master = Annotated[
 ]
 
 
+Metrics = Annotated[
+    str | None,
+    typer.Option(metavar="PORT", help="Serve figures to Prometheus, at a port of 127.0.0.1 or at HOST:PORT."),
+]
+NoRows = Annotated[bool, typer.Option("--no-rows", help="Show no rows of the result to who watches the job.")]
+Otel = Annotated[bool, typer.Option("--otel", help="Give figures to OpenTelemetry, as its environment is set up.")]
+
+
 @app.command(short_help="Run a job file, on Spark or in this process.")
 def run(
     context: typer.Context,
@@ -394,12 +402,18 @@ def run(
     base: Base = None,
     engine: EngineOption = None,
     master: Master = None,
+    metrics: Metrics = None,
+    no_rows: NoRows = False,
+    otel: Otel = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Run the job of a TOML file: its sources, the join between them, its sink."""
     stop = context.ensure_object(Event)
-    run_file(file, base=base, engine=engine, master=master, json=json, debug=debug, stop=stop)
+    run_file(
+        file, base=base, engine=engine, master=master, json=json, debug=debug, metrics=metrics, no_rows=no_rows,
+        otel=otel, stop=stop,
+    )  # fmt: skip
 
 
 @app.command(short_help="Show a running job: a live page, or a terminal.")
@@ -408,7 +422,7 @@ def watch(
         str,
         typer.Argument(
             metavar="CHECKPOINT|URL",
-            help="The checkpoint of a job that runs with --metrics, or the address of its endpoint.",
+            help="The checkpoint of a job, or the address that it serves figures at.",
             show_default=False,
         ),
     ],

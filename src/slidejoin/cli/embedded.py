@@ -20,6 +20,7 @@ from slidejoin.cli.checking import check_job, shown_sink, shown_source
 from slidejoin.cli.checkpoint import locked
 from slidejoin.cli.embedded_sources import checked_source, folded, source_or_table
 from slidejoin.cli.lost_rows import LostRowsAdvice
+from slidejoin.cli.monitoring import JobMonitoring
 from slidejoin.cli.paths import STANDARD, local_path
 from slidejoin.cli.reporting import BatchProgress, RunTotals
 from slidejoin.errors import ConfigError, SlideJoinError, nearest
@@ -256,13 +257,23 @@ def _warnings_noted(reporter: Reporter) -> Iterator[None]:
 
 
 class _Listening:
-    """Tells the reporter of the command what the pipeline says."""
+    """Tells the reporter of the command, and the monitor of the job, what the pipeline says."""
 
-    def __init__(self, job: Job, reporter: Reporter) -> None:
+    def __init__(self, job: Job, reporter: Reporter, monitoring: JobMonitoring, join: JobJoin) -> None:
         self._reporter, self._advice = reporter, LostRowsAdvice(job)
+        self._monitoring, self._join = monitoring, join
         self.idle_seconds = reporter.idle_seconds
 
+    def rows(self, table: pa.Table) -> None:
+        # Late rows come in tables of their own.
+        if LATE_SIDE not in table.column_names or table.column(LATE_SIDE).null_count:
+            self._monitoring.rows(table)
+
+    def joined(self) -> None:
+        self._monitoring.joined(self._join)
+
     def batch(self, done: Done) -> None:
+        self._monitoring.batch(done.rows_out, done.bad)
         if done.rows_in or done.rows_out:
             progress = BatchProgress(
                 number=done.number, rows_in=done.rows_in, rows_out=done.rows_out, seconds=done.seconds,
@@ -302,9 +313,21 @@ def without_pandas(ready: EmbeddedJob) -> None:
 
 
 def run_embedded(
-    ready: EmbeddedJob, name: str, reporter: Reporter, why: str, *, json: bool = False, stop: Event | None = None
+    ready: EmbeddedJob,
+    name: str,
+    reporter: Reporter,
+    why: str,
+    *,
+    json: bool = False,
+    stop: Event | None = None,
+    monitoring: JobMonitoring | None = None,
 ) -> RunTotals:
     """Run a job to its end, or until it is stopped.
+
+    Parameters
+    ----------
+    monitoring : JobMonitoring, optional
+        Hears how it runs.
 
     Raises
     ------
@@ -320,22 +343,25 @@ def run_embedded(
     # Progress must not be among rows.
     with redirect_stdout(sys.stderr) if standard else nullcontext(), _warnings_noted(reporter):
         reporter.starting(name, _planned_batches(ready), "embedded", why)
-        totals = _run(ready, reporter, stop, out)
+        totals = _run(ready, reporter, stop, out, monitoring or JobMonitoring(ready.job, name, "embedded", reporter))
         reporter.done(totals)
     return totals
 
 
-def _run(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
+def _run(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO, monitoring: JobMonitoring) -> RunTotals:
     job = ready.job
     if not job.stream:
-        return _tables(ready, reporter, stop, out)
+        return _tables(ready, reporter, stop, out, monitoring)
     if job.sink.checkpoint is not None:
-        return _stream(ready, Path(str(local_path(job.sink.checkpoint, job.session))), reporter, stop, out)
-    with tempfile.TemporaryDirectory(prefix="slidejoin-checkpoint-") as folder:
-        return _stream(ready, Path(folder), reporter, stop, out)
+        folder = Path(str(local_path(job.sink.checkpoint, job.session)))
+        return _stream(ready, folder, reporter, stop, out, monitoring)
+    with tempfile.TemporaryDirectory(prefix="slidejoin-checkpoint-") as temporary:
+        return _stream(ready, Path(temporary), reporter, stop, out, monitoring)
 
 
-def _stream(ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
+def _stream(
+    ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, out: TextIO, monitoring: JobMonitoring
+) -> RunTotals:
     job = ready.job
     Checkpoint.check_engine(folder)
     with locked(folder, stop):
@@ -346,11 +372,22 @@ def _stream(ready: EmbeddedJob, folder: Path, reporter: Reporter, stop: Event, o
             snapshot=job.embedded.snapshot_every.nanoseconds / NANOSECONDS,
         )
         sink = _all_sinks(job, checkpoint.id, out)
-        pipeline = JobPipeline(ready.sources, ready.join, sink, checkpoint, timing, _Listening(job, reporter), stop)
-        return _totals(pipeline.run(), stopped=stop.is_set())
+        listening = _Listening(job, reporter, monitoring, ready.join)
+        pipeline = JobPipeline(ready.sources, ready.join, sink, checkpoint, timing, listening, stop)
+        with monitoring.running(ready.join.explain(), None if job.sink.checkpoint is None else folder):
+            totals = pipeline.run()
+            monitoring.joined(ready.join, last=True)
+        return _totals(totals, stopped=stop.is_set())
 
 
-def _tables(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
+def _tables(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO, monitoring: JobMonitoring) -> RunTotals:
+    with monitoring.running(ready.join.explain()):
+        totals = _tables_run(ready, reporter, stop, out)
+        monitoring.joined(ready.join, last=True)
+    return totals
+
+
+def _tables_run(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO) -> RunTotals:
     totals = run_tables(ready.sources, ready.join, _all_sinks(ready.job, None, out), stop)
     if totals is None:
         return RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)

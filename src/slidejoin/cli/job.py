@@ -52,6 +52,7 @@ __all__ = [
     "Join",
     "KafkaSink",
     "KafkaSource",
+    "Monitoring",
     "Session",
     "Sink",
     "Source",
@@ -265,6 +266,25 @@ class Embedded:
 
 
 @dataclass(frozen=True, slots=True)
+class Monitoring:
+    """Who may see how the job runs.
+
+    Attributes
+    ----------
+    metrics : str or None
+        Where figures are served, as ``port`` or ``host:port``.
+    rows : bool
+        Whether the newest rows of the result are shown too.
+    otel : bool
+        Whether figures are given to OpenTelemetry.
+    """
+
+    metrics: str | None = None
+    rows: bool = True
+    otel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A whole job file; paths are absolute, or have a scheme. `has_spark` if it has a table [spark]."""
 
@@ -275,6 +295,7 @@ class Job:
     engine: Engine = "auto"
     has_spark: bool = False
     embedded: Embedded = field(default_factory=Embedded)
+    monitoring: Monitoring = field(default_factory=Monitoring)
 
     @property
     def stream(self) -> bool:

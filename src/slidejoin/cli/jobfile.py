@@ -19,6 +19,7 @@ from slidejoin.cli.job import (
     Job,
     JobOutput,
     Join,
+    Monitoring,
     Session,
     Sink,
     Source,
@@ -81,6 +82,8 @@ A_COLUMN = "the name of the event-time column"
 AN_ORDER = "the column of both sides by which the rows of a micro-batch arrive"
 
 EMBEDDED_KEYS = ("threads", "memory_limit", "snapshot_every")
+WATCH_KEYS = ("metrics", "rows", "otel")
+AN_ADDRESS = 'a port such as 9464, or a host and a port such as "0.0.0.0:9464"'
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 SIZE = re.compile(r"\s*(\d+)\s*([a-zA-Z]*)\s*")
@@ -121,7 +124,7 @@ def read_job_text(text: str, base: Path) -> Job:
     except tomllib.TOMLDecodeError as error:
         msg = f"not valid TOML: {error}"
         raise ConfigError(msg) from error
-    file = TomlTable(values, "", ("engine", "sources", "join", "sink", "spark", "embedded"))
+    file = TomlTable(values, "", ("engine", "sources", "join", "sink", "spark", "embedded", "watch"))
     base = absolute(base)
     sources = _sources(file, values.get("sources"), base)
     join = _join(file.table("join", JOIN_KEYS, "the table [join]"), sources, base)
@@ -138,7 +141,7 @@ def read_job_text(text: str, base: Path) -> Job:
     if session.retries and sink.checkpoint is None:
         msg = "spark.retries: a query is started again on its checkpoint, and there is none; add sink.checkpoint."
         raise ConfigError(msg)
-    return Job(sources, join, sink, session, engine, "spark" in file, _embedded(file))
+    return Job(sources, join, sink, session, engine, "spark" in file, _embedded(file), _monitoring(file))
 
 
 def _sources(file: TomlTable, named: object, base: Path) -> dict[str, Source]:
@@ -516,6 +519,17 @@ def _embedded(file: TomlTable) -> Embedded:
     table = file.table("embedded", EMBEDDED_KEYS, "the table [embedded]")
     every = _length(table, "snapshot_every") if "snapshot_every" in table else Embedded().snapshot_every
     return Embedded(table.count("threads"), _bytes(table, "memory_limit"), every)
+
+
+def _monitoring(file: TomlTable) -> Monitoring:
+    if "watch" not in file:
+        return Monitoring()
+    table = file.table("watch", WATCH_KEYS, "the table [watch]")
+    address = table.raw("metrics")
+    if address is not None and (isinstance(address, bool) or not isinstance(address, (int, str))):
+        raise table.wrong("metrics", AN_ADDRESS)
+    rows, otel = table.flag("rows", default=True), table.flag("otel", default=False)
+    return Monitoring(None if address is None else str(address), rows, otel)
 
 
 def _length(table: TomlTable, key: str) -> Span:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.cli.job import ENGINES
+from slidejoin.cli.job import ENGINES, Monitoring
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.paths import STANDARD
 from slidejoin.cli.reporting import JsonReporter, PlainReporter, errors_reported, terminal_reporter
 from slidejoin.cli.stopping import stop_later
-from slidejoin.errors import ConfigError, nearest
+from slidejoin.errors import ArgumentError, ConfigError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from slidejoin.cli.job import Engine, Job
     from slidejoin.cli.reporting import Reporter
 
-__all__ = ["checked_engine", "plain_options", "reporter", "run_file", "with_master"]
+__all__ = ["checked_engine", "plain_options", "reporter", "run_file", "with_master", "with_monitoring"]
 
-FLAGS = ("--json", "--debug")
-VALUES = ("--base", "--engine", "--master")
+FLAGS = ("--json", "--debug", "--no-rows", "--otel")
+VALUES = ("--base", "--engine", "--master", "--metrics")
 
 TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Environment variables by which Rich takes something else for a terminal."""
@@ -46,7 +46,7 @@ def plain_options(arguments: Sequence[str]) -> dict[str, Any] | None:
     for one in given:
         name, equals, value = one.partition("=")
         if one in FLAGS:
-            options[one[2:]] = True
+            options[one[2:].replace("-", "_")] = True
         elif name in VALUES:
             taken = value if equals else next(given, "")
             if not taken or taken.startswith("-") or name[2:] in options:
@@ -76,6 +76,9 @@ def run_file(
     master: str | None = None,
     json: bool = False,
     debug: bool = False,
+    metrics: str | None = None,
+    no_rows: bool = False,
+    otel: bool = False,
     stop: Event,
     alone: bool = False,
 ) -> None:
@@ -83,30 +86,38 @@ def run_file(
 
     Parameters
     ----------
+    metrics, no_rows, otel
+        As `Monitoring` has them; each goes before the job file.
     alone : bool
         Whether the process does nothing else.
     """
     listener = reporter(as_json=json)
     with errors_reported(debug=debug, listener=listener):
         wanted = checked_engine(engine)
-        job = with_master(read_job(file, base), wanted, master)
+        job = with_monitoring(with_master(read_job(file, base), wanted, master), metrics, no_rows=no_rows, otel=otel)
         if (job.sink.format == "console" or job.sink.path == STANDARD) and not json:
             listener = PlainReporter()  # rows are printed meanwhile, which would tear a live line
         from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - job files are checked without loading PyArrow
 
         chosen = chosen_engine(job, wanted)
-        stop_later(stop, job.sink.stop_after)
-        if chosen.prepared is not None:
-            from slidejoin.cli.embedded import run_embedded, without_pandas  # noqa: PLC0415 - the same
+        from slidejoin.cli.monitoring import monitored  # noqa: PLC0415 - the same
 
-            if alone:
-                without_pandas(chosen.prepared)
-            run_embedded(chosen.prepared, file.stem, listener, chosen.why, json=json, stop=stop)
-            return
-        gc.enable()  # which `run_embedded` does later
-        from slidejoin.cli.running import run_job  # noqa: PLC0415 - the same, and Spark
+        with monitored(job, file.stem, chosen.name, listener) as monitoring:
+            listener = monitoring.reporter
+            stop_later(stop, job.sink.stop_after)
+            if chosen.prepared is not None:
+                from slidejoin.cli.embedded import run_embedded, without_pandas  # noqa: PLC0415 - the same
 
-        run_job(job, file.stem, listener, why=chosen.why, json=json, stop=stop)
+                if alone:
+                    without_pandas(chosen.prepared)
+                run_embedded(
+                    chosen.prepared, file.stem, listener, chosen.why, json=json, stop=stop, monitoring=monitoring
+                )
+                return
+            gc.enable()  # which `run_embedded` does later
+            from slidejoin.cli.running import run_job  # noqa: PLC0415 - the same, and Spark
+
+            run_job(job, file.stem, listener, why=chosen.why, json=json, stop=stop, monitoring=monitoring)
 
 
 def with_master(job: Job, wanted: Engine | None, master: str | None) -> Job:
@@ -123,6 +134,27 @@ def with_master(job: Job, wanted: Engine | None, master: str | None) -> Job:
         msg = f"--master {master}: is of Spark, and --engine embedded runs in this process; leave one of them out"
         raise ConfigError(msg)
     return replace(job, session=replace(job.session, master=master), engine="auto", has_spark=True)
+
+
+def with_monitoring(job: Job, metrics: str | None, *, no_rows: bool, otel: bool) -> Job:
+    """Return a job that is monitored as the command line says; what it leaves out is as the job file says.
+
+    Raises
+    ------
+    ConfigError
+        If figures are to be served at what is no address.
+    """
+    own = job.monitoring
+    monitoring = Monitoring(metrics or own.metrics, own.rows and not no_rows, own.otel or otel)
+    if monitoring.metrics is not None:
+        from slidejoin.watch.endpoint import address_of  # noqa: PLC0415 - few jobs have one
+
+        try:
+            address_of(monitoring.metrics)
+        except ArgumentError as error:
+            msg = f"{'--metrics' if metrics else 'watch.metrics'}: {error}"
+            raise ConfigError(msg) from error
+    return replace(job, monitoring=monitoring)
 
 
 def checked_engine(name: str | None) -> Engine | None:

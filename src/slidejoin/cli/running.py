@@ -7,7 +7,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from importlib.util import find_spec
 from threading import Event
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slidejoin.cli.advice import in_toml
 from slidejoin.cli.bad_records import BadRecordQueries, write_bad_records
@@ -19,6 +19,7 @@ from slidejoin.cli.job import FILES
 from slidejoin.cli.kafka_records import records_of, topic_options
 from slidejoin.cli.lake_tables import pinned_tables, refused_change, table_made
 from slidejoin.cli.lost_rows import LostRowsAdvice
+from slidejoin.cli.monitoring import JobMonitoring
 from slidejoin.cli.paths import local_path
 from slidejoin.cli.pipeline import (
     BAD_ROWS,
@@ -32,29 +33,29 @@ from slidejoin.cli.pipeline import (
     transient,
     writer_of,
 )
-from slidejoin.cli.reporting import BatchProgress, RunTotals
+from slidejoin.cli.reporting import RunTotals
 from slidejoin.cli.run_folder import run_folder
 from slidejoin.cli.session import spark_session, workers_starting
 from slidejoin.cli.sink_files import ASIDE, check_sink_log, move_unlisted
+from slidejoin.cli.spark_batches import OBSERVED, LostRows, SparkBatches
 from slidejoin.cli.stopping import GRACE, Stopped, StopRequest, interruptible
 from slidejoin.errors import ConfigError, SlideJoinError
 from slidejoin.spec.window import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slidejoin.cli.job import Job, Session
-    from slidejoin.cli.reporting import Reporter
+    from slidejoin.cli.reporting import BatchProgress, Reporter
     from slidejoin.spark.job.workers import Compiling
     from slidejoin.spec.join_spec import JoinSpec
 
 __all__ = ["explain_job", "run_job", "values_of"]
 
-OBSERVED = "slidejoin"
 RESULT = "slidejoin result"
 """What Spark tells of the result of a job without streams; sources have other names."""
 
@@ -69,7 +70,14 @@ LONGEST_PAUSE = Span(600_000_000_000)
 
 
 def run_job(
-    job: Job, name: str, reporter: Reporter, *, why: str = "", json: bool = False, stop: Event | None = None
+    job: Job,
+    name: str,
+    reporter: Reporter,
+    *,
+    why: str = "",
+    json: bool = False,
+    stop: Event | None = None,
+    monitoring: JobMonitoring | None = None,
 ) -> RunTotals:
     """Run a job on Spark to its end, or until it is stopped (the checkpoint allows to go on later).
 
@@ -79,6 +87,8 @@ def run_job(
         Why it runs on Spark.
     stop : threading.Event, optional
         Set, by a signal, when the job is to stop.
+    monitoring : JobMonitoring, optional
+        Hears how it runs.
 
     Raises
     ------
@@ -87,20 +97,22 @@ def run_job(
     SlideJoinError
         If Spark does not start, or the query fails.
     """
-    stop = stop or Event()
+    stop, monitoring = stop or Event(), monitoring or JobMonitoring(job, name, "spark", reporter)
     check_engine_of_checkpoint(job)
     spec = check_job(job)
     check_earlier_join(job, spec)
     reporter.starting(name, planned_batches(job), "spark", why)
     try:
-        totals = _run(job, spec, name, reporter, stop, json=json)
+        totals = _run(job, spec, name, reporter, stop, monitoring, json=json)
     except Stopped:
         totals = RunTotals(batches=0, rows_in=0, rows_out=0, seconds=0.0, stopped=True)
     reporter.done(totals)
     return totals
 
 
-def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
+def _run(
+    job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, monitoring: JobMonitoring, *, json: bool
+) -> RunTotals:
     with (
         _only_one(job, reporter, stop) as lock,
         _compiling(job.session, tables=not job.join.window.expires) as compiling,
@@ -115,7 +127,7 @@ def _run(job: Job, spec: JoinSpec, name: str, reporter: Reporter, stop: Event, *
             _compiled(compiling, reporter, stop)
         with _workers_starting(spark, job.session):
             return (
-                _stream(spark, job, spec, reporter, stop)
+                _stream(spark, job, spec, reporter, stop, monitoring)
                 if job.stream
                 else _static(spark, job, reporter, stop, json=json)
             )
@@ -179,7 +191,9 @@ def _workers_starting(spark: SparkSession, session: Session) -> Iterator[None]:
         yield
 
 
-def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, stop: Event) -> RunTotals:
+def _stream(
+    spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, stop: Event, monitoring: JobMonitoring
+) -> RunTotals:
     from pyspark.sql import Observation, functions  # noqa: PLC0415 - slow to load
 
     _checkpointed(spark, job)
@@ -204,7 +218,18 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
     keep_join(job, spec, new=True)
     start = perf_counter()
     batches: dict[int, BatchProgress] = {}
-    lost, tries, ended = LostRows(job), 0, False
+    listening = SparkBatches(reporter, LostRows(job), monitoring.of_spark(), batches)
+    with monitoring.running(lambda: explained(job, frames), _checkpoint(job)):
+        _run_query(spark, job, result, listening, stop)
+    if batches:
+        keep_join(job, spec, new=False)
+    sums = {name: sum(getattr(batch, name) for batch in batches.values()) for name in COUNTS}
+    return RunTotals(len(batches), seconds=perf_counter() - start, stopped=stop.is_set(), **sums)
+
+
+def _run_query(spark: SparkSession, job: Job, result: DataFrame, listening: SparkBatches, stop: Event) -> None:
+    """Run the query of a job to its end, or until it is stopped, and start it again where it has failed."""
+    batches, tries, ended = listening.batches, 0, False
     while not ended and not stop.is_set():
         before = len(batches)
         # First, so that it begins at the same records as the join or before, also with starting = "latest".
@@ -212,7 +237,7 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
         try:
             query = _started(job, result, stop)
             try:
-                _followed(query, batches, reporter, stop, lost, letters)
+                _followed(query, listening, stop, letters)
                 ended = True
             except Exception as error:
                 # A worker that has got the signal too may end amid a micro-batch, which then runs again.
@@ -223,14 +248,10 @@ def _stream(spark: SparkSession, job: Job, spec: JoinSpec, reporter: Reporter, s
                 msg = f"the query failed: {refused_change(error, job) or in_toml(brief(error))}"
                 if pause is None:
                     raise SlideJoinError(msg) from error
-                reporter.note(f"{msg}; it starts again in {pause}, time {tries} of {job.session.retries}")
+                listening.reporter.note(f"{msg}; it starts again in {pause}, time {tries} of {job.session.retries}")
                 stop.wait(pause.nanoseconds / 1e9)
         finally:
             letters.stop()
-    if batches:
-        keep_join(job, spec, new=False)
-    sums = {name: sum(getattr(batch, name) for batch in batches.values()) for name in COUNTS}
-    return RunTotals(len(batches), seconds=perf_counter() - start, stopped=stop.is_set(), **sums)
 
 
 def _pause(session: Session, tries: int, error: Exception) -> Span | None:
@@ -257,14 +278,7 @@ def _started(job: Job, result: DataFrame, stop: Event) -> StreamingQuery:
         raise SlideJoinError(msg) from error
 
 
-def _followed(
-    query: StreamingQuery,
-    batches: dict[int, BatchProgress],
-    reporter: Reporter,
-    stop: Event,
-    lost: LostRows,
-    letters: BadRecordQueries,
-) -> None:
+def _followed(query: StreamingQuery, listening: SparkBatches, stop: Event, letters: BadRecordQueries) -> None:
     """Report the micro-batches of a query until it ends, and that it waits for rows; stop it if that is requested.
 
     The queries of bad records end with it, or, where it ends by itself, when they have written all.
@@ -274,11 +288,11 @@ def _followed(
     try:
         while query.isActive or (letters.active and not stop.is_set()):
             now = perf_counter()
-            if _report_new(query, batches, reporter, lost) or query.status["isTriggerActive"]:
+            if listening.report_new(query) or query.status["isTriggerActive"]:
                 since = said = now
-            elif now - said >= reporter.idle_seconds:
+            elif now - said >= listening.reporter.idle_seconds:
                 said = now
-                reporter.idle(now - since)
+                listening.reporter.idle(now - since)
             letters.check()
             if query.isActive:
                 query.awaitTermination(STOPPING_SECONDS if stop.is_set() else POLL_SECONDS)  # type: ignore[arg-type]  # parts of seconds are allowed
@@ -293,7 +307,7 @@ def _followed(
     finally:
         query.stop()
     query.awaitTermination()
-    _report_new(query, batches, reporter, lost)
+    listening.report_new(query)
 
 
 class BatchEnd:
@@ -340,37 +354,6 @@ def _without_empty_batches(spark: SparkSession, job: Job) -> None:
     # Of the context, as what the session answers may be Spark's own default.
     if inner and not spark.sparkContext.getConf().contains(NO_DATA):
         spark.conf.set(NO_DATA, "false")
-
-
-def _report_new(query: StreamingQuery, seen: dict[int, BatchProgress], reporter: Reporter, lost: LostRows) -> bool:
-    """Report the micro-batches that ended since the last call, and return whether there were any.
-
-    Empty ones, which only move the watermark, are left out.
-    """
-    before = len(seen)
-    for progress in query.recentProgress:
-        if int(progress["batchId"]) in seen:
-            continue
-        batch = _batch(progress, lost)
-        if batch.rows_in or batch.rows_out:
-            seen[batch.number] = batch
-            reporter.batch(batch)
-            for advice in lost.advice(batch, progress):
-                reporter.note(advice)
-    return len(seen) > before
-
-
-def _batch(progress: Mapping[str, Any], lost: LostRows) -> BatchProgress:
-    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
-    event_time = (progress.get("eventTime") or {}).get("max") if progress["numInputRows"] else None
-    return BatchProgress(
-        number=int(progress["batchId"]),
-        rows_in=int(progress["numInputRows"]),
-        rows_out=int(observed["rows"]) if observed is not None else 0,
-        seconds=progress["durationMs"].get("triggerExecution", 0) / 1000,
-        event_time=event_time,
-        **lost.counts(progress),
-    )
 
 
 def _static(spark: SparkSession, job: Job, reporter: Reporter, stop: Event, *, json: bool) -> RunTotals:
@@ -490,57 +473,6 @@ def _write(job: Job, result: DataFrame, *, json: bool) -> None:
         writer.mode("append").save(job.sink.path)
     else:
         writer.save(job.sink.path)
-
-
-class LostRows:
-    """Counts rows that a job loses in micro-batches on Spark, and says once of each kind what to do about them.
-
-    Parameters
-    ----------
-    job : Job
-    """
-
-    def __init__(self, job: Job) -> None:
-        self._advice = LostRowsAdvice(job)
-
-    def counts(self, progress: Mapping[str, Any]) -> dict[str, int]:
-        """Return them from Spark's progress of a micro-batch, by their names in `BatchProgress`."""
-        from slidejoin.spark.metrics.reporting import board  # noqa: PLC0415 - belongs to an extra
-
-        joins = board.joins(str(progress["id"]), int(progress["batchId"]))
-        buckets = [bucket for its in joins.values() for bucket in its]
-        arrived = sum(bucket["rows_left"] + bucket["rows_right"] for bucket in buckets)
-        read = int(progress["numInputRows"])
-        return {
-            name: each_once(sum(bucket[name] for bucket in buckets), arrived, read)
-            for name in ("late_rows", "null_time_rows")
-        } | {"bad_rows": sum(self._bad(progress).values())}
-
-    @staticmethod
-    def _bad(progress: Mapping[str, Any]) -> dict[str, int]:
-        observed = progress.get("observedMetrics") or {}
-        return {
-            name.removeprefix(BAD_ROWS): int(row["rows"])
-            for name, row in observed.items()
-            if name.startswith(BAD_ROWS) and row["rows"]
-        }
-
-    def advice(self, batch: BatchProgress, progress: Mapping[str, Any]) -> Iterator[str]:
-        """Yield what to do about kinds of rows that come for the first time in a micro-batch."""
-        yield from self._advice.of_batch(batch, self._bad(progress), (progress.get("eventTime") or {}).get("watermark"))
-
-
-def each_once(counted: int, arrived: int, read: int) -> int:
-    """Return how many rows were counted, if of `read` rows `arrived` copies came to buckets and each was counted.
-
-    That is exact where each row goes to one bucket, and where all copies were counted.
-
-    Examples
-    --------
-    >>> each_once(210, 210, 210), each_once(420, 420, 210), each_once(5, 90, 100), each_once(10, 200, 100)
-    (210, 210, 5, 5)
-    """
-    return counted if arrived <= read else max(round(counted * read / arrived), min(counted, 1))
 
 
 def explain_job(job: Job, name: str) -> str:

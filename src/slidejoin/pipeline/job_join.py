@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from slidejoin.api.stream_join import StreamJoin
+    from slidejoin.api.table_join import TableJoin
     from slidejoin.pipeline.source import Rows
     from slidejoin.sides import Side
     from slidejoin.spec.join_spec import JoinSpec
@@ -41,7 +43,12 @@ class JobJoin(Protocol):
         The columns of each side that the join reads.
     schema : pyarrow.Schema
         Of the result, once it has begun.
+    join : StreamJoin or TableJoin
+        What joins, once it has begun, for its figures.
     """
+
+    @property
+    def join(self) -> StreamJoin | TableJoin: ...  # noqa: D102 - see above
 
     @property
     def needed(self) -> tuple[tuple[str, ...], tuple[str, ...]]: ...  # noqa: D102 - see above

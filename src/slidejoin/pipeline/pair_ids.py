@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from slidejoin.api.stream_join import StreamJoin
+    from slidejoin.api.table_join import TableJoin
     from slidejoin.pipeline.job_join import JobJoin, LostCounts
     from slidejoin.pipeline.source import Rows
 
@@ -56,6 +58,11 @@ class PairIdJoin:
         self._column, self._inner = column, inner
         self._numbers = column.numbers(suffix)
         self.needed = tuple(schemas[0].names), tuple(schemas[1].names)
+
+    @property
+    def join(self) -> StreamJoin | TableJoin:
+        """What joins."""
+        return self._inner.join
 
     @property
     def schema(self) -> pa.Schema:

@@ -85,9 +85,15 @@ class PipelineTotals:
 
 
 class Listener(Protocol):
-    """Hears of micro-batches, from another thread than the one that runs the pipeline."""
+    """Hears of micro-batches, but for `rows` and `joined` from another thread than the one that runs the pipeline."""
 
     idle_seconds: float
+
+    def rows(self, table: pa.Table) -> None:
+        """Hear of rows of the result, in the thread that joins."""
+
+    def joined(self) -> None:
+        """Hear that a micro-batch is joined and goes to the writer, in the thread that joins."""
 
     def batch(self, done: Done) -> None:
         """Hear of one that is done."""
@@ -306,7 +312,9 @@ class JobPipeline:
             if rows.unread is not None:
                 self._writer.write_bad(source.name, rows.unread)
         for table in results:
+            self._listener.rows(table)
             self._writer.write(table)
+        self._listener.joined()
         after = self._join.counts()
         written = _Written(
             number,

@@ -232,7 +232,8 @@ class TableBatchJoin:
         return empty_of(self._schemas[side]).select(list(names))
 
     @property
-    def _made(self) -> TableJoin:
+    def join(self) -> TableJoin:
+        """The join."""
         if self._join is None:
             msg = "begin() comes first"
             raise TypeError(msg)
@@ -241,13 +242,13 @@ class TableBatchJoin:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the result."""
-        made = self._made.schema
+        made = self.join.schema
         return self._result(empty_of(pa.schema([]) if made is None else made)).schema
 
     def explain(self) -> str:
         """Return the plan in words."""
         # How many rows the table has is not known.
-        lines = [line for line in str(self._made.explain()).splitlines() if not line.startswith("window: ")]
+        lines = [line for line in str(self.join.explain()).splitlines() if not line.startswith("window: ")]
         head = f"a join with a table, the {self._table} side: every {self._stream} row meets all of its rows"
         return "\n".join([head, *lines])
 
@@ -263,13 +264,13 @@ class TableBatchJoin:
             self._use(self._again(self._version))
         for first in range(0, stream.table.num_rows, AT_ONCE):
             part = stream.table.slice(first, AT_ONCE).select(list(self.needed[SIDES.index(self._stream)]))
-            for made in self._made.push_iter(part):
+            for made in self.join.push_iter(part):
                 if made.num_rows:
                     yield self._result(made)
 
     def _use(self, rows: Rows) -> None:
         check_room(rows.table, available_memory())
-        self._made.refresh(rows.table.select(list(self.needed[SIDES.index(self._table)])))
+        self.join.refresh(rows.table.select(list(self.needed[SIDES.index(self._table)])))
         self._version, self._loaded = rows.version, True
 
     def take_all(self, rows: Sequence[Rows]) -> Iterator[pa.Table]:

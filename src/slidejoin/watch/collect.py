@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from slidejoin.api.feed import Feed
-from slidejoin.api.multi_join import MultiJoin
 from slidejoin.api.one_call import one_call
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.api.table_join import TableJoin
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from slidejoin.api.feed import Feed
+    from slidejoin.api.multi_join import MultiJoin
     from slidejoin.api.one_call import OneCall
     from slidejoin.operator.multiway.figures import MultiStats
     from slidejoin.operator.stats import Stats
@@ -75,10 +75,14 @@ def metrics(source: Measured) -> Reading:
     now = time.time()
     if isinstance(source, StreamJoin):
         return _reading(now, _of_stream(source))
-    if isinstance(source, MultiJoin):
-        return _reading(now, _of_many(source, source.stats))
     if isinstance(source, TableJoin):
         return _reading(now, _of_table(source))
+    # A job has none of the others, and does not need what they load.
+    from slidejoin.api.feed import Feed  # noqa: PLC0415
+    from slidejoin.api.multi_join import MultiJoin  # noqa: PLC0415
+
+    if isinstance(source, MultiJoin):
+        return _reading(now, _of_many(source, source.stats))
     if isinstance(source, Feed):
         return _reading(now, [*_of_stream(source._target._join), *_of_feed(source)])  # noqa: SLF001 - its own
     if hasattr(source, "recentProgress") and type(source).__module__.startswith("pyspark."):

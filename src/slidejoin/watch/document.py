@@ -26,6 +26,9 @@ VERSION = 1
 MOST_PAIRS, MOST_LINES = 20, 50
 """Newest rows and log lines of a document."""
 
+MOST_BYTES = 1 << 20
+"""Of newest rows that are held."""
+
 LONGEST = 200
 """Characters of a value, and ten times of a log line, that are shown."""
 
@@ -183,8 +186,10 @@ class NewestPairs:
 
     def take(self, table: pa.Table) -> None:
         """Take rows of the result; only the newest are held."""
-        # A copy, as a slice would hold the memory of the whole table.
         newest = table.slice(max(table.num_rows - self._most, 0))
+        if newest.nbytes > MOST_BYTES:
+            return  # rows that wide are not for people
+        # A copy, as a slice would hold the memory of the whole table.
         newest = newest.take(list(range(newest.num_rows)))
         with self._lock:
             self._tables.append(newest)
@@ -197,17 +202,22 @@ class NewestPairs:
             tables = list(self._tables)
         if not tables:
             return (), ()
-        rows = [
-            tuple(_cut("" if value is None else str(value)) for value in row.values())
-            for table in tables
-            for row in _by_place(table).to_pylist()
-        ]
+        rows = [row for table in tables for row in zip(*map(_texts, table.columns), strict=True)]
         return tuple(tables[-1].column_names), tuple(rows[-self._most :])
 
 
-def _by_place(table: pa.Table) -> pa.Table:
-    """Return a table whose columns have numbers as names: two columns of a result may have one name."""
-    return table.rename_columns([str(place) for place in range(table.num_columns)])
+def _texts(column: pa.ChunkedArray[Any]) -> list[str]:
+    """Return the values of a column as text; NULL is empty."""
+    import pyarrow as pa  # noqa: PLC0415 - who has a column has loaded it
+
+    kinds = pa.types
+    if kinds.is_timestamp(column.type) or kinds.is_time(column.type) or kinds.is_date(column.type):
+        column = column.cast(pa.string())
+    try:
+        values = column.to_pylist()
+    except Exception:  # noqa: BLE001 - nanoseconds, of which Python has none, anywhere within lists or structs
+        return ["…"] * len(column)
+    return [_cut("" if value is None else str(value)) for value in values]
 
 
 @dataclass(slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import suppress
-from threading import Lock
-from typing import TYPE_CHECKING, Self
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
 
 from slidejoin.watch.document import Document, NewestLines, NewestPairs, PassedTerm
 from slidejoin.watch.reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -23,8 +23,8 @@ __all__ = ["JobMonitor"]
 
 log = logging.getLogger(__name__)
 
-EVERY = 1.0
-"""Seconds between two documents, and between two looks at the figures of the join, at least."""
+EVERY, IDLE_EVERY = 1.0, 10.0
+"""Seconds between two documents: while micro-batches are committed, and while there are none."""
 
 TERMS_EVERY = 10.0
 """Seconds between two samples of how many row pairs pass each term: a sample takes some milliseconds."""
@@ -36,13 +36,11 @@ class JobMonitor:
     Parameters
     ----------
     facts : JobFacts
-        What is the same for the whole run; see `start`.
-    history : History, optional
-        Where documents are written; None to write none.
+        What is the same for the whole run.
     rows : bool
         Whether the newest rows of the result are held, to be shown.
-    every : float
-        Seconds between two documents, at least.
+    every, idle_every : float
+        Seconds between two documents in the history.
 
     Attributes
     ----------
@@ -54,44 +52,48 @@ class JobMonitor:
     >>> from slidejoin.watch.document import JobFacts
     >>> facts = JobFacts("job", "embedded", 0.0, "l.a = r.a", "10 rows", "cells", ("left", "right"))
     >>> monitor = JobMonitor(facts)
-    >>> monitor.batch(rows_out=3, bad={})
+    >>> monitor.batch(rows_out=3)
     >>> monitor.reading().value("slidejoin_result_rows_total")
     3.0
     """
 
     def __init__(
-        self, facts: JobFacts, history: History | None = None, *, rows: bool = True, every: float = EVERY
+        self, facts: JobFacts, *, rows: bool = True, every: float = EVERY, idle_every: float = IDLE_EVERY
     ) -> None:
         self.lines = NewestLines()
-        self._facts, self._history, self._every = facts, history, every
+        self._facts, self._every, self._idle_every = facts, every, idle_every
+        self._history: History | None = None
+        self._writer: Thread | None = None
+        self._ending = Event()
         self._pairs = NewestPairs() if rows else None
         self._lock = Lock()
         self._joined: Reading | None = None
         self._terms: tuple[PassedTerm, ...] = ()
-        self._looked = self._sampled = self._wrote = float("-inf")
-        self._failed = False
+        self._sampled = float("-inf")
+        self._warned: set[str] = set()
         self._ended = False
         self._batches = self._result_rows = self._bad_rows = 0
 
     # -- what the job says -------------------------------------------------------------------------------------------
 
-    def started(self, facts: JobFacts) -> None:
-        """Take what is known once the join is planned."""
+    def planned(self, facts: JobFacts) -> None:
+        """Take what is known once the join is planned, or planned again."""
         self._facts = facts
 
     def rows(self, table: pa.Table) -> None:
         """Take rows of the result."""
         if self._pairs is not None and table.num_rows:
-            self._pairs.take(table)
+            with self.guarded("the newest rows cannot be shown"):
+                self._pairs.take(table)
 
     def joined(
         self,
         read: Callable[[], Reading],
         terms: Callable[[], Sequence[tuple[str, float]]] | None = None,
         *,
-        now: bool = False,
+        last: bool = False,
     ) -> None:
-        """Look at the figures of the join, and from time to time at its terms; `now` even if the last look is recent.
+        """Look at the figures of the join, and from time to time at its terms.
 
         Parameters
         ----------
@@ -99,52 +101,68 @@ class JobMonitor:
             Returns the figures of the join.
         terms : callable, optional
             Returns the terms of its predicate, and the share of row pairs that pass each.
-        now : bool
+        last : bool
+            Whether this is the last look: then it is at the terms too.
         """
-        at = time.monotonic()
-        if not now and at - self._looked < self._every:
-            return
-        self._looked = at
-        try:
+        with self.guarded("the figures of the join cannot be read"):
             self._joined = read()
-            if terms is not None and (now or at - self._sampled >= TERMS_EVERY):
-                self._sampled = at
+            if terms is not None and (last or time.monotonic() - self._sampled >= TERMS_EVERY):
+                self._sampled = time.monotonic()
                 self._terms = tuple(PassedTerm(*one) for one in terms())
-        except Exception as error:  # noqa: BLE001 - see the class
-            self._warn("the figures of the join could not be read", error)
 
-    def batch(self, *, rows_out: int, bad: dict[str, int]) -> None:
-        """Count a micro-batch that is committed, and write a document if one is due; `bad` rows are those by source."""
+    def batch(self, rows_out: int, bad: int = 0) -> None:
+        """Count a micro-batch that is committed.
+
+        Parameters
+        ----------
+        rows_out : int
+            Rows that were written to the sink.
+        bad : int
+            Rows of all sources that could not be read.
+        """
         with self._lock:
             self._batches += 1
             self._result_rows += rows_out
-            self._bad_rows += sum(bad.values())
-        self.write()
+            self._bad_rows += bad
 
-    def write(self, *, now: bool = False) -> None:
-        """Write a document to the history, if one is due, or `now`."""
-        if self._history is None:
-            return
-        at = time.monotonic()
-        with self._lock:
-            if not now and at - self._wrote < self._every:
-                return
-            self._wrote = at
+    @contextmanager
+    def guarded(self, what: str) -> Iterator[None]:
+        """Let nothing that fails in the block stop the job; `what` it means is logged, the first time."""
         try:
-            self._history.append(self.document())
-        except Exception as error:  # noqa: BLE001 - see the class
-            self._warn(f"the history in {self._history.folder} is not written", error)
+            yield
+        except Exception as error:  # noqa: BLE001 - see above
+            if what not in self._warned:
+                self._warned.add(what)
+                log.warning("%s, and the job goes on: %s: %s", what, type(error).__name__, error)
+
+    # -- the history -------------------------------------------------------------------------------------------------
+
+    def write_to(self, history: History) -> None:
+        """Write documents to a history until `end`, in a thread, so that a slow disk does not slow the job."""
+        self._history = history
+        self._writer = Thread(target=self._write_all, name="slidejoin-history", daemon=True)
+        self._writer.start()
 
     def end(self) -> None:
-        """Write the last document."""
+        """Write the last document, unless the job has not come so far as to commit a micro-batch."""
         self._ended = True
-        self.write(now=True)
+        self._ending.set()
+        if self._writer is not None:
+            self._writer.join()
+            if self._batches:
+                self._write()
 
-    def _warn(self, what: str, error: Exception) -> None:
-        """Log what has failed, the first time only."""
-        if not self._failed:
-            self._failed = True
-            log.warning("%s, and the job goes on: %s: %s", what, type(error).__name__, error)
+    def _write_all(self) -> None:
+        written, since = 0, time.monotonic()
+        while not self._ending.wait(self._every):
+            if self._batches != written or time.monotonic() - since >= self._idle_every:
+                written, since = self._batches, time.monotonic()
+                self._write()
+
+    def _write(self) -> None:
+        if self._history is not None:
+            with self.guarded(f"the history in {self._history.folder} cannot be written"):
+                self._history.append(self.document())
 
     # -- what is known -----------------------------------------------------------------------------------------------
 
@@ -164,10 +182,3 @@ class JobMonitor:
         """Return the document of now."""
         pairs = None if self._pairs is None else self._pairs.shown()
         return Document(self._facts, self.reading(), self._terms, pairs, self.lines.shown(), self._ended)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(Exception):
-            self.end()
