@@ -1,4 +1,4 @@
-"""Pages of the site that stand beside docs/: the README is its first page. A hook of mkdocs, see mkdocs.yml.
+"""Pages of the site that are not in docs/. A hook of mkdocs, see mkdocs.yml.
 
 Links are written as they are in the repository, and turned into those of the site. The build also writes the Markdown
 of each page next to it, `llms.txt` and `llms-full.txt`, see scripts/llms.py.
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 NOTES = Path(__file__).resolve().parent.parent / "benchmarks" / "notes"
 PAGES = {
-    "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
@@ -83,7 +82,7 @@ def site_links(text: str, page: str) -> str:
 
     Examples
     --------
-    >>> site_links("[Types](docs/types.md), [changes](CHANGELOG.md#0)", "index.md")
+    >>> site_links("[Types](docs/types.md), [changes](CHANGELOG.md#0)", "contributing.md")
     '[Types](types.md), [changes](changelog.md#0)'
     >>> site_links("[Spark](../spark.md) and [targets](../../benchmarks/README.md)", "engineering/scaling.md")
     '[Spark](../spark.md) and [targets](scoreboard.md)'

@@ -10,9 +10,8 @@ from scripts.site_pages import site_links
 from slidejoin import options
 from tests.packaging.examples import ROOT, examples_of, lines, printed, printed_by_pages
 
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix() for folder in ("*.md", "coming-from/*.md") for path in (ROOT / "docs").glob(folder)
-)
+FOLDERS = ("docs", "docs/coming-from", "docs/ideas")
+PAGES = sorted(path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page)]
 ON_SPARK = [page for page in WITH_EXAMPLES if any("pyspark" in example.code for example in examples_of(page))]
 EMBEDDED = [page for page in WITH_EXAMPLES if page not in ON_SPARK]
@@ -74,7 +73,8 @@ def test_every_page_is_in_the_navigation_of_the_site():
 @pytest.mark.parametrize(
     ("page", "link", "on_the_site"),
     [
-        ("index.md", "docs/spark.md#settings", "spark.md#settings"),
+        ("index.md", "spark.md#settings", "spark.md#settings"),
+        ("changelog.md", "docs/spark.md#settings", "spark.md#settings"),
         ("contributing.md", "docs/engineering/architecture.md", "engineering/architecture.md"),
         ("engineering/scaling.md", "../../benchmarks/README.md", "scoreboard.md"),
         ("engineering/scaling.md", "../spark.md", "../spark.md"),

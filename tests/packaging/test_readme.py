@@ -6,14 +6,23 @@ import pytest
 
 from tests.packaging.examples import ROOT, examples_of, lines, run
 
-EMBEDDED, MANY, ON_SPARK = examples_of("README.md")
+EMBEDDED, ON_SPARK = examples_of("README.md")
 
 
 @pytest.mark.nojit
-@pytest.mark.parametrize("example", [EMBEDDED, MANY])
-def test_the_embedded_examples_print_what_the_readme_shows(example, tmp_path):
-    assert example.shown is not None
-    assert lines(run(example.code, tmp_path)) == lines(example.shown)
+def test_the_embedded_example_prints_what_the_readme_shows(tmp_path):
+    assert EMBEDDED.shown is not None
+    assert lines(run(EMBEDDED.code, tmp_path)) == lines(EMBEDDED.shown)
+
+
+def test_the_examples_are_short():
+    most = {"embedded": 8, "on Spark": 20}
+    counts = {"embedded": code_lines(EMBEDDED), "on Spark": code_lines(ON_SPARK)}
+    assert {name: count for name, count in counts.items() if count > most[name]} == {}
+
+
+def code_lines(example):
+    return sum(bool(line.strip()) for line in example.code.splitlines())
 
 
 @pytest.mark.spark
