@@ -205,8 +205,10 @@ WRONG = [
     (
         "[sink]",
         "[sinks]",
-        "sinks: unknown key; the keys here are engine, sources, join, sink, spark, embedded, watch. "
-        "Did you mean 'sink'?",
+        (
+            "sinks: unknown key; the keys here are engine, sources, join, sink, spark, embedded, watch. "
+            "Did you mean 'sink'?"
+        ),
     ),
     (
         'format = "csv"\n',
