@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scripts.drawings.canvas import Drawing
 
-__all__ = ["exactly_once", "strategies"]
+__all__ = ["exactly_once", "pipeline", "strategies"]
 
 PANEL_WIDTH, PANEL_HEIGHT = 236, 212
 BOX, GAP = 78, 10
@@ -186,3 +186,51 @@ def _spread(drawing: Drawing, x: float, y: float) -> None:
         drawing.rect(x + 40 * bucket, y, 34, 40, fill="shade", stroke="line", radius=4)
         for row in range(rows):
             drawing.dot(x + 40 * bucket + 9 + 8.5 * row, y + 20, 3.4, fill="left" if (bucket + row) % 2 else "right")
+
+
+def pipeline() -> Drawing:
+    """Draw the way of rows through a query, from both sources to the sink."""
+    drawing = Drawing(
+        "spark-pipeline",
+        330,
+        "How a join runs on Spark",
+        "Rows of both streams pass the watermark, are packed into one block for each bucket, and are sent through one "
+        "exchange. Each bucket joins its blocks with its window, which is in Spark's state store.",
+    )
+    for row, side in enumerate(("left", "right")):
+        y = 58 + 106 * row
+        drawing.chip(24, y, 84, 40, f"{side} rows", side)
+        drawing.arrow([(110, y + 20), (130, y + 20)])
+        drawing.chip(132, y, 92, 40, "watermark", "soft")
+        drawing.arrow([(226, y + 20), (246, y + 20)])
+        drawing.rect(248, y - 14, 128, 68, fill="card", stroke="line", radius=6)
+        drawing.write_text(312, y + 6, "pack, by task", size=13, anchor="middle", bold=True)
+        for bucket in range(4):
+            drawing.rect(262 + 26 * bucket, y + 18, 22, 24, fill=f"{side}-soft", stroke=side, radius=3, thick=1.2)
+            drawing.write_text(273 + 26 * bucket, y + 34, str(bucket + 1), size=11, fill=side, anchor="middle")
+    drawing.write_text(312, 250, "one Arrow block", size=13, fill="soft", anchor="middle")
+    drawing.write_text(312, 267, "for each bucket", size=13, fill="soft", anchor="middle")
+    for bucket in range(4):
+        y = 34 + 52 * bucket
+        for start in (78, 184):
+            drawing.line([(378, start), (470, y + 20)], stroke="line", thick=1.2)
+    for bucket in range(4):
+        y = 34 + 52 * bucket
+        drawing.rect(470, y, 118, 40, fill="card", stroke="pair", radius=6)
+        drawing.write_text(482, y + 25, f"bucket {bucket + 1}", size=13, bold=True)
+        drawing.rect(548, y + 9, 15, 22, fill="left-soft", stroke="left", radius=2, thick=1)
+        drawing.rect(566, y + 9, 15, 22, fill="right-soft", stroke="right", radius=2, thick=1)
+        drawing.arrow([(590, y + 20), (640, 112)], stroke="pair")
+    drawing.chip(642, 92, 94, 40, "result rows", "pair")
+    drawing.write_text(424, 24, "one exchange", size=13, fill="soft", anchor="middle")
+    drawing.rect(470, 262, 118, 46, fill="shade", stroke="line", radius=6)
+    drawing.write_text(529, 281, "state store:", size=12.5, anchor="middle", bold=True)
+    drawing.write_text(529, 298, "segments, manifest", size=12.5, fill="soft", anchor="middle")
+    drawing.arrow([(529, 232), (529, 260)])
+    drawing.rect(610, 262, 126, 46, fill="", stroke="faint", radius=6, dash="4 3")
+    drawing.write_text(673, 281, "cache files:", size=12.5, fill="soft", anchor="middle", bold=True)
+    drawing.write_text(673, 298, "may be lost", size=12.5, fill="soft", anchor="middle")
+    drawing.line([(588, 285), (610, 285)], stroke="faint", dash="3 3")
+    drawing.write_text(24, 298, "Rows never pass one by one. A bucket runs", size=13, fill="soft")
+    drawing.write_text(24, 315, "the code of the embedded join.", size=13, fill="soft")
+    return drawing
