@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DIRECTIVE = re.compile(r"^::: (?P<name>\S+)\n(?P<options>(?:[ ]{4}.*\n)*)", re.MULTILINE)
 """An object of the package on a page, as mkdocstrings reads it."""
-LINK = re.compile(r"!?\[(?P<text>[^\]]*)\]\([^)]*\)")
+LINK = re.compile(r"!?\[(?P<text>[^\[\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$|<!--.*?-->", re.DOTALL | re.MULTILINE)
 SENTENCE = re.compile(r".*?\.(?=\s|$)", re.DOTALL)
 ENGINEERS = "engineering/"
@@ -50,8 +50,8 @@ class SitePage:
         """
         for part in re.split(r"\n\s*\n", FENCED.sub("", self.text)):
             text = LINK.sub(lambda link: link["text"], part).strip()
-            # Neither headings nor tables, quotes, lists, figures and badges, which are links alone.
-            if text and text[0] not in "#|>-:<!" and LINK.sub("", part).strip():
+            # Neither headings nor tables, quotes, lists, figures and badges.
+            if text and text[0] not in "#|>-:<!" and not part.lstrip().startswith(("![", "[![")):
                 found = SENTENCE.match(text)
                 return " ".join((found[0] if found else text).split())
         return ""

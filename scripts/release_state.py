@@ -92,7 +92,7 @@ def _today() -> str:
 
 def released_recipe(recipe: str, url: str, checksum: str) -> str:
     """Return a recipe whose source is an archive in place of the checkout."""
-    written, count = LOCAL_SOURCE.subn(f"source:\n  url: {url}\n  sha256: {checksum}\n", recipe)
+    written, count = LOCAL_SOURCE.subn(f'source:\n  url: {url}\n  sha256: "{checksum}"\n', recipe)
     if count != 1:
         raise ReleaseError("packaging/conda/recipe.yaml has to have the source `path: ../..` once")
     return written.partition("schema_version")[1] + written.partition("schema_version")[2]
