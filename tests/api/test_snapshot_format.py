@@ -17,7 +17,7 @@ def test_round_trip() -> None:
     header, parts = {"a": [1, None, "x"]}, [b"", b"abc", bytes(1000)]
     block = write_snapshot(header, parts)
     for data in (block, bytearray(block), memoryview(block)):
-        assert read_snapshot(data) == (header, parts)
+        assert read_snapshot(data) == ({"slidejoin": sj.__version__, **header}, parts)
     assert write_snapshot(header, parts) == block
 
 
@@ -42,7 +42,7 @@ def resealed(body: bytes) -> bytes:
         (write_snapshot({}, [])[:-1], "the snapshot is damaged: its checksum does not match; nothing was loaded"),
         (
             resealed(snapshot.MAGIC + snapshot.HEAD.pack(99, 0)),
-            "the snapshot has format 99, this version reads 1, 2 and 3; use a newer slidejoin",
+            f"the snapshot has format 99; slidejoin {sj.__version__} reads formats 1, 2 and 3. Use a newer slidejoin: ",
         ),
     ],
     ids=["type", "empty", "short", "damaged", "newer"],

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slidejoin import __version__
 from slidejoin.errors import ConfigError, MemoryLimitError, StateError
 from slidejoin.pipeline.checkpoint import Checkpoint, Snapshot
 from tests.pipeline.jobs import JOB, expected, pairs, put_all, run
@@ -51,7 +52,11 @@ def test_damage_is_named(tmp_path: Path):
     about = tmp_path / "checkpoint" / "embedded.json"
     written = json.loads(about.read_text())
     about.write_text(json.dumps(written | {"format": 99}))
-    with pytest.raises(StateError, match=r"embedded.json: this checkpoint has format 99; this version reads format 1"):
+    text = (
+        rf"embedded.json: this checkpoint has format 99, which slidejoin {__version__} wrote; slidejoin {__version__} "
+        rf"reads format 1. Use slidejoin {__version__} or a newer one: docs/upgrades.md"
+    )
+    with pytest.raises(StateError, match=text):
         run(tmp_path, JOB)
     about.write_text("{")
     with pytest.raises(StateError, match=r"embedded.json is damaged"):

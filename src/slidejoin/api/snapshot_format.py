@@ -9,18 +9,23 @@ as ranges of consecutive ones, since rows of a time window may expire from the m
 alone. Stored late rows come behind the schemas. Of nearest matches and aggregates there are tables of what rows
 that wait have seen, see `operator.deferred`. Of joins that are not inner the last parts are bits: which rows of a side
 have a match. Formats 1 and 2 had none of these.
+
+The header also names the version that wrote the snapshot, so that a version that does not know its format can say which
+one does. Later formats keep the layout above.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slidejoin import __version__
 from slidejoin.errors import StateError
 from slidejoin.rows.stored_tables import table_from_bytes
 from slidejoin.stored import MOST_ROWS, StoredValue, parsed
@@ -43,7 +48,10 @@ __all__ = [
 MAGIC = b"slidejoin-snapshot\n"
 FORMAT = 3
 READ = (1, 2, 3)
-"""The formats that this version reads; the changelog says which version writes which."""
+"""The formats that this version reads; docs/upgrades.md says which version writes and reads which."""
+
+WRITTEN_BY = "slidejoin"
+"""In the header: the version that wrote it. Release 0.1 did not say so."""
 
 HEAD = struct.Struct("<HH")
 LENGTH = struct.Struct("<Q")
@@ -52,7 +60,7 @@ DIGEST = hashlib.sha256().digest_size
 
 def write_snapshot(header: dict[str, Any], parts: Sequence[bytes]) -> bytes:
     """Return header and parts as one checksummed block."""
-    blocks = [json.dumps(header, sort_keys=True).encode(), *parts]
+    blocks = [json.dumps({WRITTEN_BY: __version__, **header}, sort_keys=True).encode(), *parts]
     body = MAGIC + HEAD.pack(FORMAT, len(blocks)) + b"".join(LENGTH.pack(len(block)) + block for block in blocks)
     return body + hashlib.sha256(body).digest()
 
@@ -76,9 +84,7 @@ def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
     body = memoryview(data)[:-DIGEST]
     whole = hashlib.sha256(body).digest() == data[-DIGEST:]
     if version not in READ and whole:
-        known = f"{', '.join(map(str, READ[:-1]))} and {READ[-1]}"
-        msg = f"the snapshot has format {version}, this version reads {known}; use a newer slidejoin"
-        raise StateError(msg)
+        raise _unknown(version, body, count)
     if not whole:
         msg = "the snapshot is damaged: its checksum does not match; nothing was loaded"
         raise StateError(msg)
@@ -88,6 +94,22 @@ def read_snapshot(state: object) -> tuple[dict[str, Any], list[bytes]]:
         msg = f"the snapshot has a right checksum but was not written by slidejoin: {error}"
         raise StateError(msg) from error
     return dict(parsed(header, "the snapshot").object()), parts
+
+
+def _unknown(version: int, body: memoryview, count: int) -> StateError:
+    """Return the error for a format that this version does not read, with the version that wrote it if it says so."""
+    written = None
+    with suppress(struct.error, ValueError, IndexError):
+        header = json.loads(_blocks(body, count)[0])
+        written = header.get(WRITTEN_BY) if isinstance(header, dict) else None
+    known = f"{', '.join(map(str, READ[:-1]))} and {READ[-1]}"
+    what, use = "", "a newer slidejoin"
+    if isinstance(written, str) and re.fullmatch(r"[0-9][0-9a-z.+]{0,40}", written):
+        what, use = f", which slidejoin {written} wrote", f"slidejoin {written} or newer"
+    return StateError(
+        f"the snapshot has format {version}{what}; slidejoin {__version__} reads formats {known}. Use {use}: "
+        "docs/upgrades.md says which version reads which format"
+    )
 
 
 def _blocks(body: memoryview, count: int) -> list[bytes]:

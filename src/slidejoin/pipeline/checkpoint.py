@@ -2,7 +2,7 @@
 
 ::
 
-    checkpoint/embedded.json      the engine, the format, a random id
+    checkpoint/embedded.json      the engine, the format, the version that made it, a random id
     checkpoint/batches/12         what micro-batch 12 reads: written before it runs
     checkpoint/committed/12       what its sink has made ready: from here on its results count
     checkpoint/snapshots/12       the join after micro-batch 12, and what sources had planned by then
@@ -22,6 +22,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from slidejoin import __version__
 from slidejoin.errors import ConfigError, StateError
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ BATCHES, COMMITTED, SNAPSHOTS = "batches", "committed", "snapshots"
 TEMPORARY = ".new"
 
 MAGIC = b"SLJP\x01"
+KIND = 4
+"""Bytes of it that say what the file is; the rest is the format."""
+
 LENGTHS = struct.Struct("<QQI")
 """Bytes of the sources' state and of the join's, and the checksum of both."""
 
@@ -136,13 +140,17 @@ class Checkpoint:
         file = self._folder / ENGINE_FILE
         self.check_engine(self._folder)
         if not file.exists():
-            made = {"engine": "embedded", "format": FORMAT, "id": uuid.uuid4().hex, "join": described}
+            made = {
+                "engine": "embedded", "format": FORMAT, "slidejoin": __version__, "id": uuid.uuid4().hex,
+                "join": described,
+            }  # fmt: skip
             durable_write(file, json.dumps(made).encode())
             return str(made["id"])
         written = _json(file)
-        if written.get("format") != FORMAT or not isinstance(written.get("id"), str):
-            msg = f"{file}: this checkpoint has format {written.get('format')!r}; this version reads format {FORMAT}"
-            raise StateError(msg)
+        if written.get("format") != FORMAT:
+            raise _unknown(f"{file}: this checkpoint", written.get("format"), written.get("slidejoin"))
+        if not isinstance(written.get("id"), str):
+            raise _damaged(file)
         was = written.get("join", {})
         differing = [key for key, value in described.items() if key in was and was[key] != value]
         if differing:
@@ -220,13 +228,26 @@ class Checkpoint:
         path = self._path(SNAPSHOTS, numbers[-1])
         data = path.read_bytes()
         start = len(MAGIC) + LENGTHS.size
-        if data[: len(MAGIC)] != MAGIC or len(data) < start:
+        if len(data) < start or data[:KIND] != MAGIC[:KIND]:
             raise _damaged(path)
+        if data[KIND] != MAGIC[KIND]:
+            raise _unknown(f"{path}: this snapshot", data[KIND], None)
         of_sources, of_join, checksum = LENGTHS.unpack_from(data, len(MAGIC))
         sources, join = data[start : start + of_sources], data[start + of_sources :]
         if len(join) != of_join or zlib.crc32(join, zlib.crc32(sources)) != checksum:
             raise _damaged(path)
         return Snapshot(numbers[-1], json.loads(zlib.decompress(sources)), join)
+
+
+def _unknown(what: str, known: object, written_by: object) -> StateError:
+    """Return the error for a format that this version does not read; release 0.1 did not write down its own number."""
+    wrote, use = "", "the version that wrote it"
+    if isinstance(written_by, str):
+        wrote, use = f", which slidejoin {written_by} wrote", f"slidejoin {written_by}"
+    return StateError(
+        f"{what} has format {known!r}{wrote}; slidejoin {__version__} reads format {FORMAT}. Use {use} or a newer one: "
+        "docs/upgrades.md says which version reads which format"
+    )
 
 
 def _damaged(path: Path) -> StateError:

@@ -9,13 +9,14 @@ import json
 import zlib
 from typing import Any
 
+from slidejoin import __version__
 from slidejoin.errors import StateError
 from slidejoin.stored import MOST_ROWS, StoredValue, parsed
 
 __all__ = ["FORMAT", "WHAT_TO_DO", "counts_of", "crc_of", "from_record", "to_record"]
 
 FORMAT = 3
-"""Number of the layout of the state; the changelog lists which versions read which."""
+"""Number of the layout of the state; docs/upgrades.md lists which versions read which."""
 
 WITHOUT_CHECKSUM = 2
 """The previous format, whose records had no checksum."""
@@ -68,8 +69,9 @@ def from_record(data: bytes, what: str, *names: str) -> dict[str, Any]:
         raise StateError(msg)
     if known not in {FORMAT, WITHOUT_CHECKSUM}:
         msg = (
-            f"{what} has format {known}, this version of slidejoin reads formats {WITHOUT_CHECKSUM} and {FORMAT}; "
-            "the changelog says which version reads it"
+            f"{what} has format {known}, slidejoin {__version__} reads formats {WITHOUT_CHECKSUM} and {FORMAT}. Use "
+            "the version of slidejoin that wrote it, or a newer one: docs/upgrades.md says which version reads which "
+            "format"
         )
         raise StateError(msg)
     if not plain.keys() >= set(names):
