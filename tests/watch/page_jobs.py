@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -87,7 +86,7 @@ class Process:
 
     def kill(self) -> None:
         """Kill it, as no program can notice."""
-        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:

@@ -84,9 +84,11 @@ def test_an_endpoint_gives_its_newest_document():
 
 
 class _Other(BaseHTTPRequestHandler):
+    status = 200
+
     def do_GET(self):
-        body = b"<html>" if self.server.status == 200 else b""
-        self.send_response(self.server.status)
+        body = b"<html>" if self.status == 200 else b""
+        self.send_response(self.status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -100,8 +102,7 @@ class _Other(BaseHTTPRequestHandler):
     [(200, "answered something else than a document"), (404, "answered 404 Not Found; is it the endpoint of a job")],
 )
 def test_something_else_answers(status, text):
-    server = HTTPServer(("127.0.0.1", 0), _Other)
-    server.status = status
+    server = HTTPServer(("127.0.0.1", 0), type("Other", (_Other,), {"status": status}))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:

@@ -14,10 +14,18 @@ from slidejoin.watch.view import Board
 from tests.watch.page_jobs import VALUE, document, until, with_figures, with_rows
 
 
+class Paper(Console):
+    """A console whose output can be read."""
+
+    def __init__(self, **options):
+        self.out = io.StringIO()
+        super().__init__(file=self.out, **options)
+
+
 def shown(board, width=120, **options):
-    console = Console(file=io.StringIO(), width=width, **options)
+    console = Paper(width=width, **options)
     console.print(JobScreen(board))
-    return console.file.getvalue()
+    return console.out.getvalue()
 
 
 @pytest.fixture
@@ -87,22 +95,22 @@ def test_a_lost_job_says_why_and_since_when():
 
 
 def test_without_a_terminal_it_is_printed_once_as_soon_as_there_are_figures():
-    board, console = Board(), Console(file=io.StringIO(), width=100)
+    board, console = Board(), Paper(width=100)
     thread = Thread(target=show_job, args=(board, console, Event()))
     thread.start()
     board.add(document(1100.0, 10))
     thread.join(10)
     assert not thread.is_alive()
-    assert console.file.getvalue().count("trips") == 1
+    assert console.out.getvalue().count("trips") == 1
 
 
 def test_on_a_terminal_it_goes_on_until_it_is_stopped(board):
-    console, stop = Console(file=io.StringIO(), width=100, height=40, force_terminal=True), Event()
+    console, stop = Paper(width=100, height=40, force_terminal=True), Event()
     thread = Thread(target=show_job, args=(board, console, stop))
     thread.start()
-    until(lambda: "1,250" in console.file.getvalue())
+    until(lambda: "1,250" in console.out.getvalue())
     board.add(document(1102.0, 4321))
-    until(lambda: "4,321" in console.file.getvalue())
+    until(lambda: "4,321" in console.out.getvalue())
     stop.set()
     thread.join(10)
     assert not thread.is_alive()

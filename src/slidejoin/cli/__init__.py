@@ -68,8 +68,9 @@ def _main(given: list[str], stop: Event | None, *, leaving: bool) -> NoReturn:
 
 def _called(given: list[str], stop: Event | None, *, alone: bool) -> None:
     if stop is not None:
-        from slidejoin.cli.run_file import plain_options, run_file  # noqa: PLC0415 - belongs to an extra
+        from slidejoin.cli.run_file import plain_options, run_file, with_port  # noqa: PLC0415 - belongs to an extra
 
+        given = [*given[:1], *with_port(given[1:])]
         options = plain_options(given[1:])
         if options is not None:
             run_file(**options, stop=stop, alone=alone)

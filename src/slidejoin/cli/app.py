@@ -15,7 +15,7 @@ from slidejoin import __version__
 from slidejoin.bench import CASES, case
 from slidejoin.bench.case import whole_number
 from slidejoin.cli import compile_in_words
-from slidejoin.cli.job import Session
+from slidejoin.cli.job import MOST_PORT, PAGE_PORT, Session
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.reporting import document, errors_reported
 from slidejoin.cli.run_file import checked_engine, run_file, with_master
@@ -391,6 +391,16 @@ Metrics = Annotated[
     typer.Option(metavar="PORT", help="Serve figures to Prometheus, at a port of 127.0.0.1 or at HOST:PORT."),
 ]
 NoRows = Annotated[bool, typer.Option("--no-rows", help="Show no rows of the result to who watches the job.")]
+Page = Annotated[
+    int | None,
+    typer.Option(
+        "--watch",
+        min=0,
+        max=MOST_PORT,
+        metavar="[PORT]",
+        help=f"Serve a live page on this machine, at port {PAGE_PORT}.",
+    ),
+]
 Otel = Annotated[bool, typer.Option("--otel", help="Give figures to OpenTelemetry, as its environment is set up.")]
 
 
@@ -405,6 +415,7 @@ def run(
     metrics: Metrics = None,
     no_rows: NoRows = False,
     otel: Otel = False,
+    watch: Page = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -412,7 +423,7 @@ def run(
     stop = context.ensure_object(Event)
     run_file(
         file, base=base, engine=engine, master=master, json=json, debug=debug, metrics=metrics, no_rows=no_rows,
-        otel=otel, stop=stop,
+        otel=otel, watch=watch, stop=stop,
     )  # fmt: skip
 
 
@@ -428,7 +439,8 @@ def watch(
     ],
     *,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, metavar="PORT", help="Of the page: 9465; 0 takes a free one.")
+        int | None,
+        typer.Option(min=0, max=MOST_PORT, metavar="PORT", help=f"Of the page: {PAGE_PORT}; 0 takes a free one."),
     ] = None,
     host: Annotated[
         str | None, typer.Option(metavar="HOST", help="The address that the page listens on: 127.0.0.1.")

@@ -20,6 +20,10 @@ Engine: TypeAlias = Literal["auto", "spark", "embedded"]
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
+MOST_PORT = 65_535
+PAGE_PORT = 9465
+"""Of the live page, unless another one is given."""
+
 JobOutput: TypeAlias = Literal["pairs", "count"]
 """Of the outputs those that a table of files can have."""
 
@@ -42,6 +46,8 @@ __all__ = [
     "ENGINES",
     "FILES",
     "JOB_OUTPUTS",
+    "MOST_PORT",
+    "PAGE_PORT",
     "BadRows",
     "Bytes",
     "Embedded",
@@ -277,11 +283,14 @@ class Monitoring:
         Whether the newest rows of the result are shown too.
     otel : bool
         Whether figures are given to OpenTelemetry.
+    page : int or None
+        The port of the live page, on this machine alone; 0 for any that is free.
     """
 
     metrics: str | None = None
     rows: bool = True
     otel: bool = False
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

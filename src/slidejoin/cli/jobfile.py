@@ -14,6 +14,8 @@ from slidejoin.cli.job import (
     ENGINES,
     FILES,
     JOB_OUTPUTS,
+    MOST_PORT,
+    PAGE_PORT,
     BadRows,
     Embedded,
     Job,
@@ -82,7 +84,7 @@ A_COLUMN = "the name of the event-time column"
 AN_ORDER = "the column of both sides by which the rows of a micro-batch arrive"
 
 EMBEDDED_KEYS = ("threads", "memory_limit", "snapshot_every")
-WATCH_KEYS = ("metrics", "rows", "otel")
+WATCH_KEYS = ("metrics", "rows", "otel", "page")
 AN_ADDRESS = 'a port such as 9464, or a host and a port such as "0.0.0.0:9464"'
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -528,8 +530,11 @@ def _monitoring(file: TomlTable) -> Monitoring:
     address = table.raw("metrics")
     if address is not None and (isinstance(address, bool) or not isinstance(address, (int, str))):
         raise table.wrong("metrics", AN_ADDRESS)
+    page = table.raw("page")
+    if page is not None and (isinstance(page, bool) or not isinstance(page, int) or not 0 <= page <= MOST_PORT):
+        raise table.wrong("page", f"a port from 0 to {MOST_PORT}, such as {PAGE_PORT}")
     rows, otel = table.flag("rows", default=True), table.flag("otel", default=False)
-    return Monitoring(None if address is None else str(address), rows, otel)
+    return Monitoring(None if address is None else str(address), rows, otel, page)
 
 
 def _length(table: TomlTable, key: str) -> Span:

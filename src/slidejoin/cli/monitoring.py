@@ -136,11 +136,12 @@ class LoggedReporter:
     Attributes
     ----------
     inner : Reporter
-    url : str or None
-        Where figures are served, which is said as the job starts.
+    url, page : str or None
+        Where figures and the live page are served, which is said as the job starts.
     """
 
     url: str | None = None
+    page: str | None = None
 
     def __init__(self, inner: Reporter, monitor: JobMonitor) -> None:
         self.inner, self._monitor = inner, monitor
@@ -152,6 +153,8 @@ class LoggedReporter:
         self.inner.starting(name, batches, engine, why)
         if self.url is not None:
             self.note(f"figures are served at {self.url}")
+        if self.page is not None:
+            self.note(f"the live page is at {self.page}")
 
     def note(self, message: str) -> None:
         level, colon, text = message.partition(": ")
@@ -199,6 +202,11 @@ def monitored(job: Job, name: str, engine: str, reporter: Reporter) -> Iterator[
 
             endpoint = open_.enter_context(Endpoint(address_of(wanted.metrics), monitor.reading, monitor.document))
             monitoring.reporter.url = endpoint.url
+        if wanted.page is not None:
+            from slidejoin.cli.watch_page import page_of_run  # noqa: PLC0415 - the same
+
+            page = page_of_run(wanted.page, monitor.document, rows=wanted.rows)
+            monitoring.reporter.page = open_.enter_context(page)
         if wanted.otel:
             from slidejoin.watch.exporters import instrument  # noqa: PLC0415 - the same
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slidejoin.cli.job import ENGINES, Monitoring
+from slidejoin.cli.job import ENGINES, MOST_PORT, PAGE_PORT, Monitoring
 from slidejoin.cli.jobfile import read_job
 from slidejoin.cli.paths import STANDARD
 from slidejoin.cli.reporting import JsonReporter, PlainReporter, errors_reported, terminal_reporter
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from slidejoin.cli.job import Engine, Job
     from slidejoin.cli.reporting import Reporter
 
-__all__ = ["checked_engine", "plain_options", "reporter", "run_file", "with_master", "with_monitoring"]
+__all__ = ["checked_engine", "plain_options", "reporter", "run_file", "with_master", "with_monitoring", "with_port"]
 
 FLAGS = ("--json", "--debug", "--no-rows", "--otel")
-VALUES = ("--base", "--engine", "--master", "--metrics")
+VALUES = ("--base", "--engine", "--master", "--metrics", "--watch")
 
 TERMINALS = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Environment variables by which Rich takes something else for a terminal."""
@@ -59,6 +59,25 @@ def plain_options(arguments: Sequence[str]) -> dict[str, Any] | None:
     return options if "file" in options else None
 
 
+def with_port(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of a command with the port of ``--watch``, which may stand without one.
+
+    Examples
+    --------
+    >>> with_port(["job.toml", "--watch"]), with_port(["--watch", "9000", "job.toml"])
+    (['job.toml', '--watch=9465'], ['--watch=9000', 'job.toml'])
+    """
+    written: list[str] = []
+    for one in arguments:
+        if written[-1:] == ["--watch"]:
+            if one.isdecimal():
+                written[-1] = f"--watch={one}"
+                continue
+            written[-1] = f"--watch={PAGE_PORT}"
+        written.append(one)
+    return [f"--watch={PAGE_PORT}" if one == "--watch" else one for one in written]
+
+
 def reporter(*, as_json: bool) -> Reporter:
     """Return the reporter that fits standard output."""
     if as_json:
@@ -79,6 +98,7 @@ def run_file(
     metrics: str | None = None,
     no_rows: bool = False,
     otel: bool = False,
+    watch: str | int | None = None,
     stop: Event,
     alone: bool = False,
 ) -> None:
@@ -88,13 +108,16 @@ def run_file(
     ----------
     metrics, no_rows, otel
         As `Monitoring` has them; each goes before the job file.
+    watch : str or int, optional
+        The port of the live page; goes before the job file too.
     alone : bool
         Whether the process does nothing else.
     """
     listener = reporter(as_json=json)
     with errors_reported(debug=debug, listener=listener):
         wanted = checked_engine(engine)
-        job = with_monitoring(with_master(read_job(file, base), wanted, master), metrics, no_rows=no_rows, otel=otel)
+        job = with_master(read_job(file, base), wanted, master)
+        job = with_monitoring(job, metrics, no_rows=no_rows, otel=otel, watch=watch)
         if (job.sink.format == "console" or job.sink.path == STANDARD) and not json:
             listener = PlainReporter()  # rows are printed meanwhile, which would tear a live line
         from slidejoin.cli.engine import chosen_engine  # noqa: PLC0415 - job files are checked without loading PyArrow
@@ -136,16 +159,17 @@ def with_master(job: Job, wanted: Engine | None, master: str | None) -> Job:
     return replace(job, session=replace(job.session, master=master), engine="auto", has_spark=True)
 
 
-def with_monitoring(job: Job, metrics: str | None, *, no_rows: bool, otel: bool) -> Job:
+def with_monitoring(job: Job, metrics: str | None, *, no_rows: bool, otel: bool, watch: str | int | None = None) -> Job:
     """Return a job that is monitored as the command line says; what it leaves out is as the job file says.
 
     Raises
     ------
     ConfigError
-        If figures are to be served at what is no address.
+        If figures are to be served at what is no address, or the page at what is no port.
     """
     own = job.monitoring
-    monitoring = Monitoring(metrics or own.metrics, own.rows and not no_rows, own.otel or otel)
+    page = own.page if watch is None else _port(watch)
+    monitoring = Monitoring(metrics or own.metrics, own.rows and not no_rows, own.otel or otel, page)
     if monitoring.metrics is not None:
         from slidejoin.watch.endpoint import address_of  # noqa: PLC0415 - few jobs have one
 
@@ -155,6 +179,13 @@ def with_monitoring(job: Job, metrics: str | None, *, no_rows: bool, otel: bool)
             msg = f"{'--metrics' if metrics else 'watch.metrics'}: {error}"
             raise ConfigError(msg) from error
     return replace(job, monitoring=monitoring)
+
+
+def _port(text: str | int) -> int:
+    if not str(text).isdecimal() or int(text) > MOST_PORT:
+        msg = f"--watch {text}: expected a port from 0 to {MOST_PORT}, or nothing: the port is {PAGE_PORT} then"
+        raise ConfigError(msg)
+    return int(text)
 
 
 def checked_engine(name: str | None) -> Engine | None:

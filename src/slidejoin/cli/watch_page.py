@@ -6,6 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from slidejoin.cli.job import PAGE_PORT
 from slidejoin.cli.stopping import stop_signals
 from slidejoin.errors import ConfigError
 from slidejoin.watch.follow import CurrentDocument, Following, origin_of
@@ -14,13 +15,9 @@ from slidejoin.watch.view import LOST_AFTER, Board
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from slidejoin.cli.reporting import Reporter
     from slidejoin.watch.document import Document
 
-__all__ = ["LOST_AFTER", "PORT", "page_of_run", "watch_job", "with_ports"]
-
-PORT = 9465
-"""Of the live page, unless another one is given."""
+__all__ = ["page_of_run", "watch_job"]
 
 LOOK = 0.2
 """Seconds between two looks for a signal to stop."""
@@ -42,7 +39,7 @@ def watch_job(
     target : str
         The checkpoint of a job, or the address of its endpoint.
     port, host : int and str, optional
-        Where the page is served; of `PORT` and 127.0.0.1 by default.
+        Where the page is served; `PAGE_PORT` and 127.0.0.1 by default.
     rows : bool
         Whether values of rows are shown.
     terminal : bool
@@ -75,7 +72,7 @@ def watch_job(
             return
         from slidejoin.watch.page.server import PageServer  # noqa: PLC0415 - an extra
 
-        with PageServer(board, origin.what, host or "127.0.0.1", PORT if port is None else port) as server:
+        with PageServer(board, origin.what, host or "127.0.0.1", PAGE_PORT if port is None else port) as server:
             sys.stdout.write(f"{origin.what} is shown at {server.url} (Ctrl-C ends the page, not the job)\n")
             sys.stdout.flush()
             while not stop.wait(LOOK):
@@ -83,18 +80,14 @@ def watch_job(
 
 
 @contextmanager
-def page_of_run(
-    port: int, newest: Callable[[], Document | None], reporter: Reporter, *, rows: bool = True
-) -> Iterator[None]:
-    """Serve the live page of a job in this process, on loopback, while the block runs.
+def page_of_run(port: int, newest: Callable[[], Document], *, rows: bool = True) -> Iterator[str]:
+    """Serve the live page of a job in this process, on loopback, while the block runs, which gets its address.
 
     Parameters
     ----------
     port : int
     newest : callable
-        Returns the document of now; None before the first one.
-    reporter : Reporter
-        Hears where the page is.
+        Returns the document of now.
     rows : bool
         Whether values of rows are shown.
 
@@ -109,27 +102,4 @@ def page_of_run(
 
     origin, board = CurrentDocument(newest), Board(rows=rows)
     with PageServer(board, origin.what, port=port) as server, Following(origin, board):
-        reporter.note(f"the live page is at {server.url}")
-        yield
-
-
-def with_ports(arguments: list[str], option: str = "--watch") -> list[str]:
-    """Return the arguments of a command with the port of an option that may stand without one.
-
-    Examples
-    --------
-    >>> with_ports(["job.toml", "--watch"]), with_ports(["--watch", "9000", "job.toml"])
-    (['job.toml', '--watch=9465'], ['--watch=9000', 'job.toml'])
-    """
-    written: list[str] = []
-    given = iter(arguments)
-    for one in given:
-        if one != option:
-            written.append(one)
-            continue
-        following = next(given, None)
-        if following is not None and following.isdecimal():
-            written.append(f"{option}={following}")
-        else:
-            written += [f"{option}={PORT}", *([] if following is None else [following])]
-    return written
+        yield server.url

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CurrentDocument", "EndpointPoll", "Following", "HistoryTail", "Origin", "origin_of"]
 
-POLL = 0.4
-"""Seconds between two looks for documents; a job makes one a second."""
+POLL, SELDOM = 0.4, 1.0
+"""Seconds between two looks for documents that a job makes by itself, one a second, and that it makes on request."""
 
 FIRST_BYTES = 6 << 20
 """Of a history that are read at first: more documents than the charts show."""
@@ -51,11 +51,14 @@ class Origin(Protocol):
         Whether times of documents are by the clock of this machine.
     waiting : str
         What is said as long as there is no document.
+    every : float
+        Seconds between two looks.
     """
 
     what: str
     local: bool
     waiting: str
+    every: float
 
     def poll(self) -> list[Document]:
         """Return documents that are new, oldest first.
@@ -81,7 +84,7 @@ class HistoryTail:
         Of a job that runs, has run, or will.
     """
 
-    local = True
+    local, every = True, POLL
 
     def __init__(self, checkpoint: Path) -> None:
         self.what = str(checkpoint)
@@ -141,7 +144,7 @@ class EndpointPoll:
         If it is no address of HTTP.
     """
 
-    local = False
+    local, every = False, SELDOM
     waiting = "no figures yet"
 
     def __init__(self, url: str) -> None:
@@ -186,20 +189,19 @@ class CurrentDocument:
     Parameters
     ----------
     newest : callable
-        Returns it; None before the first one.
+        Returns it.
     """
 
-    local = True
+    local, every = True, SELDOM
     waiting = "the job is starting"
 
-    def __init__(self, newest: Callable[[], Document | None]) -> None:
+    def __init__(self, newest: Callable[[], Document]) -> None:
         self.what = "this process"
         self._newest = newest
 
     def poll(self) -> list[Document]:
-        """Return the newest document."""
-        document = self._newest()
-        return [] if document is None else [document]
+        """Return the document of now."""
+        return [self._newest()]
 
     def close(self) -> None:
         """Do nothing."""
@@ -266,7 +268,7 @@ class Following:
     def _follow(self) -> None:
         while not self._ending.is_set():
             self.look()
-            self._ending.wait(POLL)
+            self._ending.wait(self._origin.every)
 
 
 def _documents(lines: Iterable[bytes]) -> list[Document]:

@@ -23,7 +23,7 @@ __all__ = ["JobMonitor"]
 
 log = logging.getLogger(__name__)
 
-EVERY, IDLE_EVERY = 1.0, 10.0
+EVERY, IDLE_EVERY = 1.0, 3.0
 """Seconds between two documents: while micro-batches are committed, and while there are none."""
 
 TERMS_EVERY = 10.0

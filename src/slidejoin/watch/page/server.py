@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from slidejoin.watch.view import Board
 
-__all__ = ["PORT", "PageServer"]
-
-PORT = 9465
+__all__ = ["PageServer"]
 
 QUEUE = 64
 """Connections that may wait to be accepted."""
@@ -54,7 +52,7 @@ class PageServer:
         If the address cannot be listened on.
     """
 
-    def __init__(self, board: Board, what: str, host: str = "127.0.0.1", port: int = PORT) -> None:
+    def __init__(self, board: Board, what: str, host: str = "127.0.0.1", port: int = 0) -> None:
         self._socket = _listening(host, port)
         address = self._socket.getsockname()
         inside = ip_address(address[0].partition("%")[0]).is_loopback
