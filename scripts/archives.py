@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "slidejoin"
 SOURCES = f"src/{NAME}/"
-NEVER = frozenset({"tests", "benchmarks", "scripts", "docs", "demo", "examples", "__pycache__", ".git", ".venv"})
+NEVER = frozenset({"tests", "benchmarks", "docs", "demo", "examples", "__pycache__", ".git", ".venv"})
 """Folders that no archive has at any depth."""
 
 SETTINGS = (

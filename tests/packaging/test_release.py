@@ -14,7 +14,7 @@ import pytest
 
 from scripts import release, sbom
 from scripts.archives import ReleaseError
-from scripts.pythons import Interpreter, Trial, interpreter, supported, versions_file
+from scripts.pythons import Interpreter, Trial, interpreter, supported, try_wheel, versions_file
 from scripts.release_state import Source, not_ready, notes, version_of
 from tests.packaging.examples import ROOT
 
@@ -229,6 +229,6 @@ def test_a_wheel_that_cannot_join_is_no_release(tmp_path):
     )
     (wheel,) = tmp_path.glob("*.whl")
     versions = versions_file(ROOT / "requirements" / "dev.lock", tmp_path / "versions.txt")
-    trial = release.try_wheel(wheel, python, versions, tmp_path / "trial")
+    trial = try_wheel(wheel, python, versions, tmp_path / "trial")
     assert set(trial.seconds) == {"install"}
     assert "join_operator" in trial.problem
