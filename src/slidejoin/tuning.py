@@ -19,6 +19,8 @@ class Tuning:
 
     push_spread: int = 1 << 13
     """Rows of a push: they take 0.4 ms, handing over 60 µs."""
+    push_spread_nanoseconds: int = 300_000
+    """What a push of fewer rows has to take on one thread, by the last one, where its rows have many candidates."""
     dear_push_spread: int = 1 << 10
     """Rows of a push where probes are dear: as many take 0.7 ms and more."""
     probe_spread: int = 1 << 11

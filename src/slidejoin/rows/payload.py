@@ -186,10 +186,12 @@ class Payload:
         chunk = self.chunks[-1] if self.chunks else None
         return chunk if chunk is not None and chunk.end + rows <= chunk.limit else None
 
-    def wrote(self, rows: int) -> None:
-        """Count so many rows that were written into the newest chunk, see `room`."""
+    def wrote(self, rows: int, time_max: int | None = None) -> None:
+        """Count so many rows that were written into the newest chunk, see `room`; `time_max` as of `append_rows`."""
         chunk = self.chunks[-1]
         chunk.end += rows
+        if time_max is not None:
+            chunk.time_max = time_max if chunk.time_max is None else max(chunk.time_max, time_max)
         self.rows += rows
         if self._texts:
             self._long_bytes += chunk.heap.grown()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slidejoin as sj
-from slidejoin.operator.fused import cells
+from slidejoin.operator.fused import FusedPath, cells
 from tests.narrow import tune
 from tests.operator.twins import Twins, given_once
 
@@ -192,14 +192,14 @@ def test_other_whole_numbers_go_the_same_way(kind: pa.DataType, output: str) -> 
 def test_pushes_in_time_are_taken_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     short, _ = joins("l.k = r.k", sj.TimeWindow(3, on="i"))
     taken = []
-    accepts = cells.FusedCells.accepts
+    accepts = FusedPath.accepts
 
     def watched(*args: Any) -> bool:
         accepted = accepts(*args)
         taken.append(accepted)
         return accepted
 
-    monkeypatch.setattr(cells.FusedCells, "accepts", watched)
+    monkeypatch.setattr(FusedPath, "accepts", watched)
     for times in ([1, 2], [3, 4], [2, 5], [6, 7]):  # 2 is late when the third push comes
         short.push(left=batch([1, 2], times), right=batch([1, 2], times), order_by="i")
     assert taken == [True, True, False, True]

@@ -108,12 +108,14 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
 @settings(max_examples=settings.default.max_examples // 4)
 @given(
     made=pushes(), size=st.integers(1, 40), slide=st.integers(1, 3), order=st.sampled_from(["probe", "none", "strict"]),
-    self_join=st.booleans(),
+    self_join=st.booleans(), timed=st.booleans(),
 )  # fmt: skip
 def test_both_ways_are_one(
-    on: str, options: str, made: list[dict[str, Any]], size: int, slide: int, order: str, self_join: bool
+    on: str, options: str, made: list[dict[str, Any]], size: int, slide: int, order: str, self_join: bool, timed: bool
 ) -> None:
-    window = sj.CountWindow(left=size, right=size + 3, slide=min(slide, size))
+    window: sj.CountWindow | sj.TimeWindow = sj.CountWindow(left=size, right=size + 3, slide=min(slide, size))
+    if timed:  # no row is late
+        window = sj.TimeWindow(left=size // 4, right=size // 8, left_on="i", right_on="i", lateness=9)
     common = {"on": on, "window": window, "order": order, "self_join": self_join, **OPTIONS[options]}
     made = given_once(made) if self_join else made
     both = Twins(Watched(**common).join, **common, schemas=(SCHEMA, SCHEMA))
@@ -129,9 +131,12 @@ def test_both_ways_are_one(
     both.push(last if self_join else {**last, "right": batch([3, 4], [0, 0])})
 
 
+@pytest.mark.parametrize("window", [sj.CountWindow(9000), sj.TimeWindow(300, on="i")], ids=["rows", "time"])
 @pytest.mark.parametrize(("options", "order_by"), some_by_day(OPTIONS, [None, "i"], each=3))
-def test_most_small_pushes_are_taken_in_one_call(options: str, order_by: str | None) -> None:
-    common: dict[str, Any] = {"on": "ABS(l.k - r.k) <= 1", "window": sj.CountWindow(9000), **OPTIONS[options]}
+def test_most_small_pushes_are_taken_in_one_call(
+    options: str, order_by: str | None, window: sj.CountWindow | sj.TimeWindow
+) -> None:
+    common: dict[str, Any] = {"on": "ABS(l.k - r.k) <= 1", "window": window, **OPTIONS[options]}
     short, random = Watched(**common), np.random.default_rng(3)
     both = Twins(short.join, **common, schemas=(SCHEMA, SCHEMA))
     for number in range(600):
@@ -176,7 +181,7 @@ def test_probes_come_in_arrival_order() -> None:
     [
         {"output": "count"},
         {"on": "l.f = r.f"},
-        {"window": sj.TimeWindow(5, on="i")},
+        {"window": sj.TimeWindow(5, on="b")},
     ],
 )
 def test_other_joins_are_not_served(options: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import is_
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -190,14 +190,15 @@ class FusedCells(FusedPush):
         self._address = address_of(self.work)
         self._marking = False  # whether the kernel marks the rows of the push's pairs
         self.probe_sides: dict[Side, ProbeSide] = {}
-        self._times = EventTimes.of(plan)
+        self.times = EventTimes.of(plan)
+        """The event times of rows; None in a count window."""
         for role in SIDES:
             view = np.zeros(VIEW, np.int64)
             view[[SIZE, SLIDE]] = plan.config.window.view(other(role))
             if role in bands:
                 view[[BELOW, ABOVE]] = bands[role][0].around or (0, 0)
             one = self.probe_sides[role] = ProbeSide(ROLES[role], view, self._parts.plan.tuning.cell_matches)
-            if self._times is not None:
+            if self.times is not None:
                 self._words[one.at + BEFORE] = plan.scope.length(other(role))
                 self._words[one.at + AFTER] = plan.scope.length(role)
         self._packed = PackedKeys(plan, parts.windows, composite) if composite else None
@@ -211,6 +212,7 @@ class FusedCells(FusedPush):
         self.programmed = False
         """Whether pairs of the last batch that was accepted are checked by a program."""
         self._accepted: AcceptedCells | None = None
+        self._lasted = 0  # nanoseconds that the kernel took for the last push, or would have taken on one thread
 
     @staticmethod
     def serves(parts: JoinParts) -> bool:
@@ -244,9 +246,9 @@ class FusedCells(FusedPush):
         if not rising:
             return False
         times = arrivals = None
-        if self._times is not None:
+        if self.times is not None:
             arrivals = self._arrange(batch, by)
-            times = self._times.take(batch, arrivals)
+            times = self.times.take(batch, arrivals)
             if times is None or slice_rows(self._parts.plan, times) < batch.rows:
                 return False
         self._accepted = AcceptedCells(keys, tables, times, arrivals, by, helper)
@@ -254,7 +256,9 @@ class FusedCells(FusedPush):
 
     def _helper(self, rows: int) -> Partner | None:
         """Return the thread that helps with so many rows, woken up, if that pays and there is one."""
-        helper = partner() if rows >= self._parts.plan.tuning.push_spread and self._parts.workers.threads > 1 else None
+        tuning = self._parts.plan.tuning
+        pays = rows >= tuning.push_spread or self._lasted > tuning.push_spread_nanoseconds
+        helper = partner() if pays and self._parts.workers.threads > 1 else None
         if helper is not None:
             helper.rouse()
         return helper
@@ -310,7 +314,9 @@ class FusedCells(FusedPush):
             self._marking = True  # an interrupt may come while marks are being shown
             self._marking = self._show_marks()
             stats.since("insert", now)
+            began = perf_counter_ns()
             meet(self.work, shared, *arrays)
+            self._lasted = (perf_counter_ns() - began) * (2 if shared else 1)
         finally:
             if helper is not None:
                 helper.end(self.work)

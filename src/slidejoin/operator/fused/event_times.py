@@ -53,6 +53,16 @@ class EventTimes:
             plain = all(pa.types.is_timestamp(kind) and UNIT_SCALE[kind.unit] == scope.scale for kind in kinds)
         return plain and max(scope.left_length, scope.right_length, scope.lateness) <= LARGEST
 
+    @property
+    def places(self) -> dict[Side, int]:
+        """The place of the event time among the columns of each side."""
+        return self._places
+
+    def of_batch(self, batch: PushBatch) -> dict[Side, NDArray[np.int64]]:
+        """Return the event times of rows that have no NULL there, (n,) int64 of both sides."""
+        known = {side: batch.columns[side].words(self._places[side]) for side in SIDES}
+        return {side: times for side, times in known.items() if times is not None}
+
     def take(self, batch: PushBatch, arrivals: Arrivals) -> dict[Side, NDArray[np.int64]] | None:
         """Return the event times of both sides, (n,) int64; None if a row is late or has none, or a side is idle.
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from slidejoin.index.factory import cell_table
 from slidejoin.jit.vectors.fields import word, words_for
-from slidejoin.operator.fused.cells import ROLES, VIEWED, WOVEN
+from slidejoin.operator.fused.cells import ROLES, STORED_COLUMNS, VIEWED, WOVEN
+from slidejoin.operator.fused.cells import STORED as STORED_VALUES
 from slidejoin.operator.fused.common import key_columns, near
 from slidejoin.operator.fused.kernels.small_push import SIDE, SMALL, order_small, push_small
 from slidejoin.operator.fused.kernels.work import LEFT, RIGHT
@@ -59,6 +60,7 @@ AT: dict[Side, int] = {"left": word(SMALL, "sides", LEFT), "right": word(SMALL, 
 ROWS, SEEN, EXPORTED, LISTS, BY, KEY, RANKS, PACK = (
     word(SIDE, name) for name in ("rows", "seen", "exported", "lists", "by", "key", "ranks", "packing")
 )
+TIMES, LATEST = word(SIDE, "times"), word(SIDE, "latest")
 FIRST, STRIDE, OWN_MARKS, STORED, HEAP = (word(SIDE, name) for name in ("first", "stride", "marks", "stored", "heap"))
 RING, ALL_MARKS, SHIFT, READ, USED, FIXED = (
     word(SIDE, name) for name in ("ring", "all_marks", "shift", "read", "used", "fixed")
@@ -69,7 +71,9 @@ ORDERED, ASIDE, PLACES, LEFT_OUT, RIGHT_OUT = (
     word(SMALL, name) for name in ("ordered", "aside", "places", "left_out", "right_out")
 )
 ROW, BUDGET, MISSING, WAS_READ = (word(SMALL, name) for name in ("row", "budget", "missing", "read"))
-STRICT, SELF_JOIN = word(SMALL, "strict"), word(SMALL, "self_join")
+STRICT, SELF_JOIN, TIMED, LATENESS, CLOCKS = (
+    word(SMALL, name) for name in ("strict", "self_join", "timed", "lateness", "clocks")
+)
 """Words of both sides."""
 
 VIEWS = tuple(at + VIEWED for at in ROLES.values())
@@ -107,6 +111,8 @@ class SmallPushSide:
         self._index: Index | None = None
         self.table: BandCells | None = None
         """The table that the last `look` saw."""
+        self._timed = TIMES in keys
+        self._ring = np.empty(0, np.int64)  # what the other side's probes check event times by
         self._seen = self._stored = np.empty((0, 0), np.int64)
         self._first = self._marks = self._mark_bytes = 0
         self._version = -1
@@ -137,6 +143,8 @@ class SmallPushSide:
         if cells.slots is not self._slots or cells.pool is not self._pool:
             self._role.look_at(cells, self._work)
             self._slots, self._pool = cells.slots, cells.pool
+        if self._timed and not self._has_room(cells, rows):
+            return False
         words[at + ROWS], words[at + SEEN] = rows, seen
         if not rows:
             return True
@@ -153,6 +161,17 @@ class SmallPushSide:
         words[at + OWN_MARKS] = self._marks and self._marks + seen * self._mark_bytes
         return True
 
+    def _has_room(self, cells: BandCells, rows: int) -> bool:
+        """Tell whether the event times of rows have room where those who probe them check them."""
+        ring, window = cells.stored, self.window
+        if ring is None or ring.shape[0] < window.rows_seen + rows - cells.floor or window.stretched(rows):
+            return False
+        if ring is not self._ring:
+            self._ring = ring
+            point(self._work, self._role.at + STORED_VALUES, ring.reshape(-1))
+            self._work[self._role.at + STORED_COLUMNS] = ring.shape[1]
+        return True
+
     def _look_at(self, chunk: Chunk) -> None:
         """Set where the rows of a chunk are stored."""
         words, at, marks = self._words, self._at, chunk.marks
@@ -163,6 +182,11 @@ class SmallPushSide:
         self._stored[:, PLACE] = self._given
         point(words, at + STORED, self._stored)
         words[at + HEAP] = chunk.heap.at
+
+    @property
+    def latest(self) -> int | None:
+        """The latest event time of the rows of the push; None in a count window."""
+        return self._words[self._at + LATEST] if self._timed else None
 
     def finds(self) -> bool:
         """Set the addresses of the records by ordinal; return False without such."""
@@ -179,7 +203,7 @@ class SmallPushSide:
 
 
 class SmallPush:
-    """Pushes of few rows through tables of cells, in count windows, see `slidejoin.operator.push`.
+    """Pushes of few rows through tables of cells, see `slidejoin.operator.push`.
 
     Parameters
     ----------
@@ -198,8 +222,9 @@ class SmallPush:
         words = self._words = memoryview(self._small.data)
         sides, composite = cells.probe_sides, composite_columns(plan)
         self._packing = self._packed_keys(composite) if composite else None
+        self._times = cells.times
         self._left, self._right = (
-            SmallPushSide(side, parts, _key_columns(plan, side), words, sides[other(side)], self._work_words)
+            SmallPushSide(side, parts, _read_columns(plan, side), words, sides[other(side)], self._work_words)
             for side in SIDES
         )
         self._ranks = np.empty(self._largest, np.int64), np.empty(self._largest, np.int64)
@@ -212,6 +237,7 @@ class SmallPush:
         self._ordinals = np.empty((2, self._block_places), np.int64)
         words[LEFT_OUT], words[RIGHT_OUT] = map(address_of, self._ordinals)
         words[STRICT], words[SELF_JOIN] = plan.config.order == "strict", plan.config.self_join
+        words[TIMED], words[LATENESS] = self._times is not None, getattr(plan.scope, "lateness", 0)
         self._block: OutputBlock | None = None
         self._begins = [0, 0]
         if self._tables is not None:
@@ -222,7 +248,9 @@ class SmallPush:
         self._columns: dict[str | None, tuple[ListedColumns, ListedColumns] | None] = {
             None: (self._left.columns, self._right.columns)
         }
-        self._most_rows = min(self._largest, slice_rows(plan, {}))
+        # In a time window the rows of a push tell how many are in a slice: so many at least.
+        most = slice_rows(plan, {}) if self._times is None else plan.tuning.smallest_slice
+        self._most_rows = min(self._largest, most)
         self._places = 0
         """Pairs that the accepted push has room for."""
         self._roomy, self._aside, self._unsorted_aside = False, plan.config.order == "none", not plan.config.self_join
@@ -242,14 +270,14 @@ class SmallPush:
     def serves(parts: JoinParts) -> bool:
         """Tell whether a join that `FusedCells` serves needs nothing that small pushes do not support."""
         plan = parts.plan
-        if plan.scope.counted is None or plan.config.output == "count":
+        if plan.config.output == "count":
             return False
         for side in SIDES:
             schema, payload = plan.taken_schema(side), parts.windows[side].payload
             columns = payload.records.columns
             if payload.keeps_pieces or any(schema.field(column.name).type != column.kind for column in columns):
                 return False
-            if any(schema.field(name).type.id not in WHOLE for name in _key_columns(plan, side).values()):
+            if any(schema.field(name).type.id not in WHOLE for name in _read_columns(plan, side).values()):
                 return False
         return plan.config.output == "positions" or parts.pair_tables is not None
 
@@ -266,7 +294,12 @@ class SmallPush:
             return False
         columns = self._columns[by] if by in self._columns else self._look_up(batch)
         left, right, tables = self._left, self._right, batch.tables
-        self._words[ORDERED] = by is not None
+        words, clock = self._words, batch.clock
+        words[ORDERED] = by is not None
+        if self._times is not None:
+            if not clock.plain:
+                return False
+            words[CLOCKS], words[CLOCKS + 1] = clock.left, clock.right
         accepted = False
         try:
             accepted = bool(
@@ -307,7 +340,10 @@ class SmallPush:
         pairs = self._work_words[WOVEN]
         for side, rows in ((left, batch.left_rows), (right, batch.right_rows)):
             if rows and not side.window.shared:
-                side.payload.wrote(rows)
+                side.payload.wrote(rows, side.latest)
+        if self._times is not None:
+            ends = self._words[CLOCKS], self._words[CLOCKS + 1]
+            batch.clock_after = batch.clock.moved(*ends, batch.left_rows, batch.right_rows)
         if pairs < 0:
             return self._go_on(batch, first)
         for table, rows in ((left.table, batch.left_rows), (right.table, batch.right_rows)):
@@ -326,7 +362,8 @@ class SmallPush:
     def _joined(self, batch: PushBatch, first: dict[Side, int], pairs: int) -> pa.Table:
         """Output the rows of a join that is not inner out of so many pairs."""
         ordinals = self._ordinals[0, :pairs], self._ordinals[1, :pairs]
-        return self._cells.joined(ordinals, self._arrivals(batch), first)
+        times = None if self._times is None else self._times.of_batch(batch)
+        return self._cells.joined(ordinals, self._arrivals(batch), first, times)
 
     def _arrivals(self, batch: PushBatch) -> Arrivals:
         """Return the arrival order, in memory of the next push."""
@@ -364,12 +401,14 @@ class SmallPush:
         known = self._arrivals(batch)
         arrivals = replace(known, left_rank=known.left_rank.copy(), right_rank=known.right_rank.copy())
         tables = {side: table for side in SIDES if (table := cell_table(self._parts.windows[side].index)) is not None}
-        return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns))
+        times = None if self._times is None else self._times.of_batch(batch)
+        return self._cells.go_on(batch.columns, arrivals, first, tables, self._cells.keys(batch.columns), times)
 
 
-def _key_columns(plan: Plan, side: Side) -> dict[int, str]:
-    """Return the columns whose values are keys, or parts of them, by the words of a side that get their addresses."""
-    composite = composite_columns(plan)
+def _read_columns(plan: Plan, side: Side) -> dict[int, str]:
+    """Return the columns of keys, or their parts, and event times, by the words of a side that get their addresses."""
+    composite, scope = composite_columns(plan), plan.scope
+    timed = {} if scope.counted is not None else {TIMES: scope.columns(side)[0]}
     if not composite:
-        return {KEY: key_columns(plan, near)[side][0].column}
-    return {PACK + COLUMNS[term]: one.column for term, one in enumerate(composite[side])}
+        return {KEY: key_columns(plan, near)[side][0].column, **timed}
+    return {**{PACK + COLUMNS[term]: one.column for term, one in enumerate(composite[side])}, **timed}

@@ -15,12 +15,13 @@ from numba import types
 from slidejoin.index.cells.kernels.buckets import FLOOR
 from slidejoin.index.kernels.arrival_pairs import put_in_order
 from slidejoin.index.kernels.view import ARRIVED, VIEW
-from slidejoin.jit.compiling import OUT_I64, inlined, kernel
-from slidejoin.jit.vectors.fields import ARRAY, i64_in, record, records_in
-from slidejoin.jit.vectors.memory import i64_at, i64_table_at
+from slidejoin.jit.compiling import OUT_I64, U64, inlined, kernel
+from slidejoin.jit.vectors.fields import ARRAY, WORD, i64_in, record, records_in
+from slidejoin.jit.vectors.memory import i64_at, i64_table_at, place_of
 from slidejoin.operator.fused.kernels.packing import PACKING, pack_side
 from slidejoin.operator.fused.kernels.pushing import meet
 from slidejoin.operator.fused.kernels.work import LEFT, RIGHT, works_in
+from slidejoin.operator.ingest.kernels.clocks import run_clocks
 from slidejoin.operator.ingest.kernels.ordering import MERGE_RANKS, RISE
 from slidejoin.rows.kernels.batch_rows import HEAP, STORED, ready, write_rows
 from slidejoin.rows.kernels.exported import LISTED, find_values
@@ -38,6 +39,8 @@ SIDE = record(
         ("lists", ARRAY),  # the list of its columns that are read: keys, and what rows are ordered by
         "key",  # address of their keys
         "by",  # address of what they are ordered by
+        "times",  # in a time window, address of their event times
+        "latest",  # the latest of these
         "ranks",  # address of the room for their ranks
         "seen",  # how many rows came before them
         "first",  # address of the record of the first row
@@ -67,6 +70,9 @@ SMALL = record(
         "row",  # at which row of the output the first pair goes
         "budget",  # bytes that a side of the output may take
         "strict",  # whether the pairs of a probe come in the order of the stored rows
+        "timed",  # whether the window is one of time
+        "lateness",  # in ticks
+        ("clocks", WORD, 2),  # the latest event time of each side so far; after `order_small` with these rows
         "self_join",  # 1 if both sides are the same rows, which are stored once; 0 otherwise
         "missing",  # address of a record of zeros
         "read",  # how many pairs were read, where pairs are to be
@@ -75,6 +81,8 @@ SMALL = record(
 """The columns of a small push."""
 
 smalls_in = records_in(SMALL)
+
+EARLIEST = -(1 << 63)
 
 rise, merge_ranks = RISE[np.dtype(np.int64)], MERGE_RANKS[np.dtype(np.int64)]
 
@@ -129,21 +137,11 @@ def _read(words: NDArray[np.int64], side: np.record, stores: bool) -> bool:
     return bool(not stores or ready(side.exported, _stored(side), np.int64(0), side.rows, heap))
 
 
-@kernel(OUT_I64, returns=types.boolean)
-def order_small(words: NDArray[np.int64]) -> bool:
-    """Find the columns of a small push, and write its ranks and composite keys.
-
-    Return False if it is to be taken in another way: if keys or sort values have NULLs, if sort values do not ascend on
-    both sides, a value has no room in a composite key, or a text none in the window. words: of a SMALL. O(rows).
-    """
-    small = smalls_in(words)[0]
+@inlined
+def _rank(small: np.record, left_rank: NDArray[np.int64], right_rank: NDArray[np.int64]) -> bool:
+    """Write the ranks of both sides' rows; return False if these are to be in order and are not."""
     left, right = small.sides[LEFT], small.sides[RIGHT]
     lefts, rights = left.rows, right.rows
-    if not (_read(words, left, True) and _read(words, right, small.self_join == 0)):  # noqa: FBT003 - a kernel's
-        return False
-    if left.packing.part_count > 0 and not (pack_side(left.packing, lefts) and pack_side(right.packing, rights)):
-        return False
-    left_rank, right_rank = i64_at(left.ranks, lefts), i64_at(right.ranks, rights)
     if small.ordered != 0:
         left_by, right_by = i64_at(left.by, lefts), i64_at(right.by, rights)
         if not rise(left_by, right_by):
@@ -163,6 +161,46 @@ def order_small(words: NDArray[np.int64]) -> bool:
     return True
 
 
+@inlined
+def _in_time(small: np.record, left_rank: NDArray[np.int64], right_rank: NDArray[np.int64]) -> bool:
+    """Move the clocks; return False if some row is late."""
+    left, right, none_late = small.sides[LEFT], small.sides[RIGHT], np.empty(0, np.bool_)
+    times, others = i64_at(left.times, left.rows), i64_at(right.times, right.rows)
+    clocks, lateness = i64_at(place_of(small.clocks), 2), U64(small.lateness)
+    return bool(run_clocks(times, others, left_rank, right_rank, lateness, clocks, none_late, none_late) == 0)
+
+
+@inlined
+def _store_times(side: np.record, role: np.record) -> None:
+    """Store the event times of one side's rows where those who probe them, the other role, check them."""
+    times, stored, latest = i64_at(side.times, side.rows), i64_in(role.stored), EARLIEST
+    for n in range(side.rows):
+        stored[U64((side.seen + 1 + n) & (stored.size - 1))] = times[U64(n)]
+        latest = max(latest, times[U64(n)])
+    side.latest = latest
+
+
+@kernel(OUT_I64, returns=types.boolean)
+def order_small(words: NDArray[np.int64]) -> bool:
+    """Find the columns of a small push, and write its ranks and composite keys.
+
+    Return False if it is to be taken in another way: if keys or sort values have NULLs, if sort values do not ascend on
+    both sides, a row is late, a value has no room in a composite key, or a text none in the window. words: of a SMALL.
+    O(rows).
+    """
+    small = smalls_in(words)[0]
+    left, right = small.sides[LEFT], small.sides[RIGHT]
+    lefts, rights = left.rows, right.rows
+    if not (_read(words, left, True) and _read(words, right, small.self_join == 0)):  # noqa: FBT003 - a kernel's
+        return False
+    if left.packing.part_count > 0 and not (pack_side(left.packing, lefts) and pack_side(right.packing, rights)):
+        return False
+    left_rank, right_rank = i64_at(left.ranks, lefts), i64_at(right.ranks, rights)
+    if not _rank(small, left_rank, right_rank):
+        return False
+    return bool(small.timed == 0 or _in_time(small, left_rank, right_rank))
+
+
 @kernel(OUT_I64, OUT_I64)
 def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None:
     """Do all steps of a small push, and write to the work how many pairs are woven, or why none are.
@@ -178,6 +216,10 @@ def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None
         _store(other)
     _look_at(work.roles[LEFT], own, other.seen, 0)
     _look_at(work.roles[RIGHT], other, own.seen, small.self_join)
+    if small.timed != 0:
+        work.roles[LEFT].times, work.roles[RIGHT].times = own.times, other.times
+        _store_times(own, work.roles[RIGHT])
+        _store_times(other, work.roles[LEFT])
     left, right = i64_at(small.left_out, small.places), i64_at(small.right_out, small.places)
     work.aside = small.aside
     meet(
