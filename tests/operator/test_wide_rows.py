@@ -114,7 +114,8 @@ def test_tables_are_bounded_and_together_the_same(
         assert got.to_pylist() == table.to_pylist()
         if table.nbytes > 2 * SMALL.nbytes:
             # One table of several chunks, of which none needs more than it may.
-            assert got.column(got.num_columns - 1).num_chunks >= len(parts) > 1
+            # One push and several may be cut at other rows.
+            assert 2 * got.column(got.num_columns - 1).num_chunks > len(parts) > 1
 
 
 @pytest.mark.parametrize("distinct", [4, 200])

@@ -102,18 +102,24 @@ class PairTables:
 
     def _table(self, ordinals: dict[Side, NDArray[np.int64]]) -> pa.Table:
         """Return the first of some pairs, as many as are within the limit; one at least."""
+        # So many as fill a table by what rows took so far, and a few more.
         wanted, most = ordinals["left"].size, self._limit.nbytes
+        share = most // len(self.readers)
+        few = int(most // (self._width + self._mean.sum() + 1)) * 5 // 4 + 1
+        if few < wanted:
+            wanted, ordinals = few, {side: each[:few] for side, each in ordinals.items()}
         if 2 * wanted <= self.places:
             block = self.shared(wanted)
             if self._read(block, ordinals, most) == wanted:
                 return self.taken(block, wanted)
             self.drop()
-        block = self._made(wanted, (2 + self._mean) * wanted * 5 // 4, shared=False)
+        block = self._made(wanted, np.minimum((2 + self._mean) * wanted * 5 // 4, share), shared=False)
         read = self._read(block, ordinals, most)
         if read < wanted:
             # There was too little room for texts, or the limit is reached: only one row may be larger than that.
             lengths = self._lengths(ordinals)
-            block = self._made(wanted, np.minimum(lengths.sum(axis=1), most), shared=False)
+            del block  # the next one may be as large
+            block = self._made(wanted, np.minimum(lengths.sum(axis=1), share), shared=False)
             read = self._read(block, ordinals, most)
             if not read:
                 block = self._made(1, lengths[:, 0], shared=False)
