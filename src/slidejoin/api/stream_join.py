@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import closing
 from dataclasses import replace
 from html import escape
@@ -19,6 +20,7 @@ from slidejoin.errors import ArgumentError, MemoryLimitError, SchemaError
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.ingest.batches import DECLARED, to_table
 from slidejoin.operator.ingest.order_by import sort_values
+from slidejoin.operator.stats import PUSH_BOUNDS
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate import to_sql
 from slidejoin.rows.arrow_buffers import empty_of
@@ -217,7 +219,10 @@ class StreamJoin(SharedJoin):
             try:
                 start = perf_counter()
                 out = self._push(left, right, order_by)
-                self._push_times.add(perf_counter() - start)
+                spent, times = perf_counter() - start, self._push_times
+                # As `PushTimes.add`, written out for the same reason.
+                times.counts[bisect_left(PUSH_BOUNDS, spent)] += 1
+                times.seconds += spent
                 return out
             finally:
                 self._busy = False
