@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from scripts.drawings.ideas import cell_join, pan_join, pim_tree, split_join, spo_join
-from scripts.drawings.on_spark import exactly_once, pipeline, strategies
+from scripts.drawings.on_spark import exactly_once, pipeline, sequencer, strategies
 from scripts.drawings.streams import join_types, the_join, watermark, windows
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
@@ -16,6 +16,7 @@ DRAWINGS = (
     watermark,
     join_types,
     pipeline,
+    sequencer,
     strategies,
     exactly_once,
     pim_tree,

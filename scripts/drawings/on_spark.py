@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scripts.drawings.canvas import Drawing
 
-__all__ = ["exactly_once", "pipeline", "strategies"]
+__all__ = ["exactly_once", "pipeline", "sequencer", "strategies"]
 
 PANEL_WIDTH, PANEL_HEIGHT = 236, 212
 BOX, GAP = 78, 10
@@ -233,4 +233,36 @@ def pipeline() -> Drawing:
     drawing.line([(588, 285), (610, 285)], stroke="faint", dash="3 3")
     drawing.write_text(24, 298, "Rows never pass one by one. A bucket runs", size=13, fill="soft")
     drawing.write_text(24, 315, "the code of the embedded join.", size=13, fill="soft")
+    return drawing
+
+
+def sequencer() -> Drawing:
+    """Draw how rows get ordinals in a query over counted rows."""
+    drawing = Drawing(
+        "sequencer",
+        236,
+        "One task numbers the rows of a count window",
+        "Tasks pack rows into blocks by bucket, and send the order column to the sequencer. It numbers the rows of "
+        "both sides in one order, and hands the blocks on unread. A bucket's window is then a range of ordinals.",
+    )
+    for row, y in enumerate((42, 118)):
+        drawing.rect(24, y, 150, 58, fill="card", stroke="line", radius=6)
+        drawing.write_text(99, y + 20, f"pack, task {row + 1}", size=13, anchor="middle", bold=True)
+        for block in range(4):
+            drawing.rect(40 + 30 * block, y + 29, 26, 20, fill="left-soft", stroke="left", radius=3, thick=1.2)
+        drawing.arrow([(176, y + 40), (256, 128 if row else 104)], thick=2)
+        drawing.arrow([(176, y + 16), (256, 116 if row else 92)], stroke="pair", thick=1.3, dash="4 3")
+    drawing.write_text(234, 50, "order column", size=12.5, fill="pair", anchor="middle")
+    drawing.write_text(206, 182, "blocks", size=12.5, fill="soft", anchor="middle")
+    drawing.rect(258, 74, 176, 76, fill="card", stroke="pair", radius=8, thick=2)
+    drawing.write_text(346, 96, "sequencer: one task", size=13, anchor="middle", bold=True)
+    drawing.write_text(346, 116, "numbers rows in one order,", size=12.5, fill="soft", anchor="middle")
+    drawing.write_text(346, 133, "hands blocks on unread", size=12.5, fill="soft", anchor="middle")
+    for bucket in range(4):
+        y = 26 + 46 * bucket
+        drawing.arrow([(436, 112), (506, y + 17)])
+        drawing.rect(508, y, 100, 34, fill="card", stroke="line", radius=6)
+        drawing.write_text(558, y + 22, f"bucket {bucket + 1}", size=13, anchor="middle")
+    drawing.lines_of_text(624, 98, ["a row's window:", "ordinals n - 1000", "to n - 1"], size=12.5)
+    drawing.write_text(24, 218, "State of the sequencer: how many rows of each side it has seen.", size=13, fill="soft")
     return drawing

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from scripts.drawings.canvas import WIDTH, Drawing, Point
+from scripts.drawings.canvas import Drawing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scripts.drawings.canvas import Point
 
 __all__ = ["join_types", "the_join", "watermark", "windows"]
 
@@ -28,9 +34,9 @@ def the_join() -> Drawing:
     drawing.write_text(right - 10, top + 20, "the window", size=13, fill="soft", anchor="end")
     drawing.line([(196, top), (196, bottom)], stroke="faint", dash="5 4")
     drawing.line([(left, top), (left, bottom)], stroke="line")
-    for price in (90, 100, 110, 120, 130, 140, 150):
-        drawing.line([(left - 5, height(price)), (left, height(price))], stroke="line")
-        drawing.write_text(left - 10, height(price) + 4, str(price), size=12, fill="faint", anchor="end")
+    for tick in (90, 100, 110, 120, 130, 140, 150):
+        drawing.line([(left - 5, height(tick)), (left, height(tick))], stroke="line")
+        drawing.write_text(left - 10, height(tick) + 4, str(tick), size=12, fill="faint", anchor="end")
     drawing.write_text(24, top + 4, "price", size=12, fill="faint")
     drawing.arrow([(left, bottom), (right + 24, bottom)], stroke="faint")
     drawing.write_text(right + 22, bottom + 18, "time", size=12, fill="faint", anchor="end")
@@ -196,12 +202,12 @@ def watermark() -> Drawing:
     def y(time: float) -> float:
         return bottom - time / 84 * (bottom - top)
 
-    for time in range(0, 81, 20):
-        drawing.line([(left, y(time)), (right, y(time))], stroke="frame", thick=1)
+    for tick in range(0, 81, 20):
+        drawing.line([(left, y(tick)), (right, y(tick))], stroke="frame", thick=1)
         drawing.write_text(
             left - 10,
-            y(time) + 4,
-            f"{time // 60}:{time % 60:02}",
+            y(tick) + 4,
+            f"{tick // 60}:{tick % 60:02}",
             size=12,
             fill="faint",
             anchor="end",
@@ -256,10 +262,8 @@ def watermark() -> Drawing:
     return drawing
 
 
-def _stairs(steps: list[tuple[int, float]], x: object, y: object) -> list[Point]:
+def _stairs(steps: list[tuple[int, float]], x: Callable[[float], float], y: Callable[[float], float]) -> list[Point]:
     """Return the corners of a line that goes up in steps."""
-    assert callable(x)  # noqa: S101 - for the types
-    assert callable(y)  # noqa: S101
     points = [(x(steps[0][0]), y(steps[0][1]))]
     for (_, low), (place, high) in pairwise(steps):
         points += [(x(place), y(low)), (x(place), y(high))]
@@ -326,10 +330,9 @@ def join_types() -> Drawing:
     for place, how in enumerate(("inner", "left", "right", "full", "left_semi", "left_anti")):
         x, y = 246 + 168 * (place % 3), 34 + 172 * (place // 3)
         drawing.write_text(x, y, f'"{how}"', size=14, mono=True, bold=True)
-        for row, (one, other) in enumerate(rows_of(how)):
+        for row, (left, right) in enumerate(rows_of(how)):
             top = y + 12 + 26 * row
-            drawing.chip(x, top, 40, 22, one or "NULL", "left" if one else "faint", size=12.5)
-            if other != "":
-                drawing.chip(x + 44, top, 46, 22, other or "NULL", "right" if other else "faint", size=12.5)
-    assert WIDTH == 760  # noqa: S101, PLR2004 - the columns above
+            drawing.chip(x, top, 40, 22, left or "NULL", "left" if left else "faint", size=12.5)
+            if right != "":
+                drawing.chip(x + 44, top, 46, 22, right or "NULL", "right" if right else "faint", size=12.5)
     return drawing
