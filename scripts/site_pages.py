@@ -1,7 +1,8 @@
 """Pages of the site that are not in docs/. A hook of mkdocs, see mkdocs.yml.
 
 Links are written as they are in the repository, and turned into those of the site. The build also writes the Markdown
-of each page next to it, `llms.txt` and `llms-full.txt`, see scripts/llms.py.
+of each page next to it, `llms.txt` and `llms-full.txt`, see scripts/llms.py. Notebooks are run and become pages, see
+scripts/notebooks.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mkdocs.structure.files import File
 
-from scripts import llms
+from scripts import llms, notebooks
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -46,6 +47,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for source, page in PAGES.items():
         if (root / source).is_file():
             files.append(File.generated(config, page, content=(root / source).read_text(encoding="utf-8")))
+    for name, content in notebooks.pages(notebooks.sources()).items():
+        files.append(File.generated(config, f"notebooks/{name}", content=content))
     return files
 
 
@@ -86,6 +89,8 @@ def site_links(text: str, page: str) -> str:
     '[Types](types.md), [changes](changelog.md#0)'
     >>> site_links("[Spark](../spark.md) and [targets](../../benchmarks/README.md)", "engineering/scaling.md")
     '[Spark](../spark.md) and [targets](scoreboard.md)'
+    >>> site_links("[Trips](notebooks/taxi-trips.ipynb)", "getting-started.md")
+    '[Trips](notebooks/taxi-trips.md)'
     """
     source = {one: file for file, one in PAGES.items()}.get(page, f"docs/{page}")
 
@@ -94,6 +99,8 @@ def site_links(text: str, page: str) -> str:
         if file not in PAGES and not file.startswith("docs/"):
             return link[0]
         there = PAGES.get(file, file.removeprefix("docs/"))
+        if file.startswith("docs/notebooks/"):
+            there = f"{there.removesuffix('.ipynb')}.md"
         return f"]({posixpath.relpath(there, posixpath.dirname(page) or '.')}{link['anchor'] or ''})"
 
     return LINK.sub(linked, text)
