@@ -18,14 +18,14 @@ class Paper(Console):
     """A console whose output can be read."""
 
     def __init__(self, **options):
-        self.out = io.StringIO()
-        super().__init__(file=self.out, **options)
+        self.paper = io.StringIO()
+        super().__init__(file=self.paper, **options)
 
 
 def shown(board, width=120, **options):
     console = Paper(width=width, **options)
     console.print(JobScreen(board))
-    return console.out.getvalue()
+    return console.paper.getvalue()
 
 
 @pytest.fixture
@@ -101,16 +101,16 @@ def test_without_a_terminal_it_is_printed_once_as_soon_as_there_are_figures():
     board.add(document(1100.0, 10))
     thread.join(10)
     assert not thread.is_alive()
-    assert console.out.getvalue().count("trips") == 1
+    assert console.paper.getvalue().count("trips") == 1
 
 
 def test_on_a_terminal_it_goes_on_until_it_is_stopped(board):
     console, stop = Paper(width=100, height=40, force_terminal=True), Event()
     thread = Thread(target=show_job, args=(board, console, stop))
     thread.start()
-    until(lambda: "1,250" in console.out.getvalue())
+    until(lambda: "1,250" in console.paper.getvalue())
     board.add(document(1102.0, 4321))
-    until(lambda: "4,321" in console.out.getvalue())
+    until(lambda: "4,321" in console.paper.getvalue())
     stop.set()
     thread.join(10)
     assert not thread.is_alive()

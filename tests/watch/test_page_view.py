@@ -62,6 +62,15 @@ def test_a_job_that_starts_again_has_no_rate_across_the_restart(again):
     assert sides(board)["orders"]["rate"] == 10.0
 
 
+def test_sides_have_the_names_of_their_sources():
+    board = Board(clock=Clock())
+    board.add(document(1001.0, facts=replace(FACTS, sides=("left", "right"), sources=("orders", "quotes"))))
+    assert [(side["side"], side["name"]) for side in board.details()["sides"]] == [
+        ("left", "orders"), ("right", "quotes"),
+    ]  # fmt: skip
+    assert board.since(0)[1][0]["window"] == [0.0, 0.0]
+
+
 def test_documents_that_are_not_newer_are_skipped():
     board = Board(clock=Clock())
     board.add(document(1002.0, 10))

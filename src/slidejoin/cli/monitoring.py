@@ -46,7 +46,10 @@ class JobMonitoring:
 
     def __init__(self, job: Job, name: str, engine: str, reporter: Reporter) -> None:
         sides = SIDES[:1] if job.join.self_join else SIDES
-        facts = JobFacts(name, engine, time.time(), SECRETS.out_of(job.join.on), str(job.join.window), "", tuple(sides))
+        names = (job.join.left,) if job.join.right is None else (job.join.left, job.join.right)
+        facts = JobFacts(
+            name, engine, time.time(), SECRETS.out_of(job.join.on), str(job.join.window), "", tuple(sides), names
+        )
         self._facts, self._sides = facts, sides
         self.monitor = JobMonitor(facts, rows=job.monitoring.rows)
         self.reporter = LoggedReporter(reporter, self.monitor)

@@ -49,6 +49,8 @@ class JobFacts:
         What ``explain`` says.
     sides : tuple of str
         ``left`` and ``right``, or the names of the streams.
+    sources : tuple of str
+        The names of what is read on each side; empty if the sides have no other names.
     """
 
     name: str
@@ -58,6 +60,7 @@ class JobFacts:
     window: str
     plan: str
     sides: tuple[str, ...]
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class Document:
         return {
             "version": VERSION,
             "time": self.time,
-            "job": asdict(self.job) | {"sides": list(self.job.sides)},
+            "job": asdict(self.job) | {"sides": list(self.job.sides), "sources": list(self.job.sources)},
             "figures": self.reading.to_json(),
             "terms": [asdict(term) for term in self.terms],
             "pairs": pairs,
@@ -146,7 +149,8 @@ class Document:
             msg = f"a document of version {VERSION} was expected, got {got!r}; a newer slidejoin may read it"
             raise StateError(msg)
         try:
-            job = JobFacts(**plain["job"] | {"sides": tuple(plain["job"]["sides"])})
+            facts = plain["job"]
+            job = JobFacts(**facts | {"sides": tuple(facts["sides"]), "sources": tuple(facts.get("sources", ()))})
             shown = plain["pairs"]
             pairs = None
             if shown is not None:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slidejoin.watch.reading import Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from slidejoin.watch.document import Document
+    from slidejoin.watch.document import Document, JobFacts
     from slidejoin.watch.reading import Reading
 
 __all__ = ["LOST_AFTER", "Board", "JobState"]
@@ -172,7 +172,7 @@ class Board:
         return {
             "job": asdict(document.job),
             "time": document.time,
-            "sides": [self._side(reading, side) for side in document.job.sides],
+            "sides": [self._side(reading, side, name) for side, name in _named(document.job)],
             "pairs": {"total": reading.value(PAIRS), "rate": self._rate(PAIRS, self._recent[0])},
             "latency": self._latency(),
             "window_bytes": reading.value("slidejoin_window_bytes"),
@@ -190,9 +190,10 @@ class Board:
             "log": [asdict(line) for line in document.log] if self._rows else None,
         }
 
-    def _side(self, reading: Reading, side: str) -> dict[str, Any]:
+    def _side(self, reading: Reading, side: str, name: str) -> dict[str, Any]:
         return {
-            "name": side,
+            "side": side,
+            "name": name,
             "rows": reading.value(ROWS, side=side),
             "rate": self._rate(ROWS, self._recent[0], side=side),
             "window": reading.value("slidejoin_window_rows", side=side),
@@ -247,6 +248,11 @@ def _restarted(before: Document, after: Document) -> bool:
         return True
     was, now = before.reading.of(ROWS), after.reading.of(ROWS)
     return any(rows < was.get(side, 0.0) for side, rows in now.items())
+
+
+def _named(job: JobFacts) -> Iterable[tuple[str, str]]:
+    """Return the sides of a job, and what people call them."""
+    return zip(job.sides, job.sources if len(job.sources) == len(job.sides) else job.sides, strict=True)
 
 
 def _ordered(buckets: dict[str, float]) -> list[tuple[str, float]]:

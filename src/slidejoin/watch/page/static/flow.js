@@ -20,6 +20,12 @@ function setSpeed(dots, value) {
   if (dots.getAttribute("class") !== name) dots.setAttribute("class", name);
 }
 
+function named(side) {
+  const label = make("span", { class: "label", text: side.name });
+  if (side.name !== side.side) label.append(make("small", { text: side.side }));
+  return label;
+}
+
 function build(sides) {
   const flow = by("flow");
   flow.replaceChildren();
@@ -33,7 +39,7 @@ function build(sides) {
       rows: make("span"),
       most: make("span", { class: "sum" }),
     };
-    const stream = make("div", { class: "stream", color }, make("span", { class: "label", text: side.name }), part.rate, part.sum);
+    const stream = make("div", { class: "stream", color }, named(side), part.rate, part.sum);
     const { line, dots } = way("M4 30 H96", color);
     part.dots = [dots];
     const lane = make("div", { class: "lane", "aria-hidden": "true" },
