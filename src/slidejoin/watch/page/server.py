@@ -16,7 +16,7 @@ try:
 
     from slidejoin.watch.page.app import LOOPBACK, LivePage
 except ImportError as error:
-    MISSING = f'the live page needs the package {error.name}. Install it: pip install "slidejoin[watch]"'
+    MISSING = f'the live page needs the package {str(error.name).partition(".")[0]}. Install it: pip install "slidejoin[watch]"'
     raise MissingPackageError(MISSING, name=error.name) from error
 
 if TYPE_CHECKING:
