@@ -155,7 +155,7 @@ def of_bill(bill: dict[str, Any]) -> str:
 
 def release(root: Path, out: Path, pythons: Sequence[str], tag: str | None) -> int:
     """Make a release of the last commit of the repository at `root`; return 0, or 1 if it is not one."""
-    uncommitted = [line[3:] for line in git(root, "status", "--porcelain", "--untracked-files=no").splitlines()]
+    uncommitted = git(root, "diff", "--name-only", "HEAD").splitlines()
     with tempfile.TemporaryDirectory(prefix="slidejoin-release-") as made:
         work = Path(made).resolve()
         source = source_of(root, work / "tree")

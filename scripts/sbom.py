@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cyclonedx.schema import SchemaVersion
@@ -22,10 +23,16 @@ from scripts.archives import NAME, ReleaseError, digest
 from scripts.install import UV, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 FORMAT = SchemaVersion.V1_6
+REQUIREMENTS = """\
+import json
+from importlib.metadata import distributions
+print(json.dumps({one.metadata["Name"]: one.requires or [] for one in distributions()}))
+"""
+"""Prints what each package of an environment needs, as its metadata says it."""
 
 
 def listed(wheel: Path, pyproject: Path, versions: Path, epoch: int, folder: Path) -> dict[str, Any]:
@@ -68,16 +75,31 @@ def listed(wheel: Path, pyproject: Path, versions: Path, epoch: int, folder: Pat
         os.environ | {"SOURCE_DATE_EPOCH": str(epoch)},
     )
     bill: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return described(bill, wheel, tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"])
+    needs = json.loads(_run([str(python), "-I", "-c", REQUIREMENTS]))
+    return described(bill, wheel, tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"], needs)
 
 
-def described(bill: dict[str, Any], wheel: Path, project: Mapping[str, Any]) -> dict[str, Any]:
+def described(
+    bill: dict[str, Any], wheel: Path, project: Mapping[str, Any], needs: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """Return a bill that says which wheel it describes, and what each package is needed for.
+
+    Parameters
+    ----------
+    bill : dict
+        The packages of an environment. Its own graph of them has what every extra of a package would need, whether
+        anybody wants that extra or not; it is replaced.
+    wheel : Path
+        What is described.
+    project : mapping
+        The table `project` of pyproject.toml.
+    needs : mapping
+        What each package of the environment needs, as its metadata says it.
 
     Raises
     ------
     ReleaseError
-        If a package that the project needs is not in the bill, or if the result is no valid CycloneDX.
+        If a package that the wheel needs is not in the bill, or if the result is no valid CycloneDX.
     """
     version = wheel.name.split("-")[1]
     root = bill["metadata"]["component"]
@@ -86,63 +108,103 @@ def described(bill: dict[str, Any], wheel: Path, project: Mapping[str, Any]) -> 
         "purl": f"pkg:pypi/{NAME}@{version}",
         "hashes": [{"alg": "SHA-256", "content": digest(wheel)}],
     }
-    extras = {name: _names(project, name) for name in project["optional-dependencies"]}
-    core = {canonicalize_name(Requirement(text).name) for text in project["dependencies"]}
-    components: dict[str, Any] = {canonicalize_name(one["name"]): one for one in bill["components"]}
-    missing = sorted(set.union(core, *extras.values()) - components.keys())
-    if missing:
-        raise ReleaseError(f"the bill of materials lacks {missing}, which pyproject.toml names; see scripts/sbom.py")
-    needs = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
-    names = {one["bom-ref"]: name for name, one in components.items()}
-    edges = {
-        names[ref]: [names[other] for other in others if other in names]
-        for ref, others in needs.items()
-        if ref in names
+    components = {canonicalize_name(one["name"]): one for one in bill["components"]}
+    graph: dict[str, list[Requirement]] = {
+        canonicalize_name(name): [Requirement(text) for text in texts] for name, texts in needs.items()
     }
-    reached = {extra: closure(first, edges) for extra, first in extras.items() if extra != "all"}
-    required = closure(core, edges)
+    graph |= {NAME: [Requirement(text) for text in project["dependencies"]]}
+    extras = {name: [Requirement(text) for text in texts] for name, texts in project["optional-dependencies"].items()}
+    of_core = closure(graph[NAME], graph, extras)
+    of_extras = {name: closure(first, graph, extras) for name, first in extras.items() if name != "all"}
+    everything = Edges.union(of_core, *of_extras.values())
+    missing = sorted(everything.names - components.keys())
+    if missing:
+        raise ReleaseError(f"the bill of materials lacks {missing}, which the wheel needs; see scripts/sbom.py")
     for name, one in components.items():
-        one["scope"] = "required" if name in required else "optional"
-        brought = sorted(extra for extra, those in reached.items() if name in those)
+        one["scope"] = "required" if name in of_core.names else "optional"
+        brought = sorted(extra for extra, those in of_extras.items() if name in those.names)
         if brought:
             one["properties"] = [*one.get("properties", []), {"name": f"{NAME}:extras", "value": ",".join(brought)}]
+    refs = {name: one["bom-ref"] for name, one in components.items()} | {NAME: root["bom-ref"]}
+    direct = {
+        canonicalize_name(one.name) for one in (*graph[NAME], *(one for first in extras.values() for one in first))
+    }
+    pairs = everything.pairs | {(NAME, name) for name in direct - {NAME}}
+    bill["dependencies"] = [
+        {"ref": ref, "dependsOn": sorted(refs[other] for one, other in pairs if one == name)}
+        for name, ref in sorted(refs.items())
+    ]
     problem = JsonStrictValidator(FORMAT).validate_str(json.dumps(bill))
     if problem is not None:
         raise ReleaseError(f"the bill of materials is no valid CycloneDX {FORMAT.to_version()}: {problem}")
     return bill
 
 
-def _names(project: Mapping[str, Any], extra: str) -> set[str]:
-    """Return the packages that an extra names, those of the extras that it includes among them."""
-    found: set[str] = set()
-    for text in project["optional-dependencies"][extra]:
-        one = Requirement(text)
-        if canonicalize_name(one.name) == NAME:
-            found |= set().union(*(_names(project, other) for other in one.extras))
-        else:
-            found.add(canonicalize_name(one.name))
-    return found
+@dataclass(frozen=True)
+class Edges:
+    """Packages, and which of them needs which."""
+
+    names: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+
+    def union(self, *others: Edges) -> Edges:
+        """Return these and those of others."""
+        every = (self, *others)
+        return Edges(frozenset().union(*(one.names for one in every)), frozenset().union(*(one.pairs for one in every)))
 
 
-def closure(first: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return some packages and all that they need.
+def closure(
+    first: Iterable[Requirement],
+    graph: Mapping[str, Iterable[Requirement]],
+    extras: Mapping[str, Iterable[Requirement]],
+) -> Edges:
+    """Return some packages and all that they need on this Python.
+
+    Parameters
+    ----------
+    first : iterable of Requirement
+        What is needed at first; an extra of slidejoin stands for what it names.
+    graph : mapping
+        What each package needs.
+    extras : mapping
+        What each extra of slidejoin names.
 
     Examples
     --------
-    >>> sorted(closure(["a"], {"a": ["b"], "b": ["c", "a"], "d": ["a"]}))
-    ['a', 'b', 'c']
+    >>> graph = {"a": [Requirement("b"), Requirement("c; extra == 'x'")], "b": [Requirement("a")], "c": []}
+    >>> sorted(closure([Requirement("a")], graph, {}).names)
+    ['a', 'b']
+    >>> sorted(closure([Requirement("a[x]")], graph, {}).pairs)
+    [('a', 'b'), ('a', 'c'), ('b', 'a')]
     """
-    found: set[str] = set()
+    names: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
+    done: set[tuple[str, str]] = set()
     more = list(first)
     while more:
-        name = more.pop()
-        if name not in found:
-            found.add(name)
-            more += edges.get(name, ())
-    return found
+        one = more.pop()
+        name = canonicalize_name(one.name)
+        if name == NAME:
+            more += [other for extra in one.extras for other in extras[extra]]
+            continue
+        names.add(name)
+        for extra in ("", *sorted(one.extras)):
+            if (name, extra) in done:
+                continue
+            done.add((name, extra))
+            wanted = [other for other in graph.get(name, ()) if _applies(other, extra)]
+            pairs |= {(name, canonicalize_name(other.name)) for other in wanted}
+            more += wanted
+    return Edges(frozenset(names), frozenset(pairs))
 
 
-def _run(command: list[str], settings: Mapping[str, str] | None = None) -> None:
+def _applies(one: Requirement, extra: str) -> bool:
+    """Tell whether a package needs something on this Python, with one of its extras or with none (``""``)."""
+    return one.marker is None or one.marker.evaluate({"extra": extra})
+
+
+def _run(command: list[str], settings: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     if done.returncode:
         raise ReleaseError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout

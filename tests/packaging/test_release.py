@@ -135,16 +135,23 @@ def test_locked_versions_are_constraints_without_hashes(tmp_path):
     assert "\\" not in text
 
 
-def bill(*names, needs=()):
+def bill(*names):
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "metadata": {"component": {"bom-ref": "root", "name": "slidejoin", "type": "library"}},
         "components": [{"bom-ref": f"{name}==1", "name": name, "version": "1", "type": "library"} for name in names],
-        "dependencies": [{"ref": f"{one}==1", "dependsOn": [f"{other}==1"]} for one, other in needs],
+        # What the tool says: with all extras of every package.
+        "dependencies": [{"ref": "numba==1", "dependsOn": [f"{name}==1" for name in names if name != "numba"]}],
     }
 
 
+NEEDS = {
+    "numba": ["numpy>=1", "polars; extra == 'frames'", "tbb; python_version < '3'"],
+    "Typer": ["click[color]"],
+    "click": ["colors; extra == 'color'"],
+    "polars": ["numpy"],
+}
 PROJECT = {
     "dependencies": ["numba>=1"],
     "optional-dependencies": {
@@ -158,13 +165,23 @@ PROJECT = {
 def test_the_bill_says_what_each_package_is_needed_for(tmp_path):
     wheel = tmp_path / "slidejoin-9.8.7-py3-none-any.whl"
     wheel.write_bytes(b"wheel")
-    needs = [("numba", "numpy"), ("typer", "click"), ("polars", "numpy")]
-    done = sbom.described(bill("numba", "numpy", "typer", "click", "polars", needs=needs), wheel, PROJECT)
-    assert {one["name"]: one["scope"] for one in done["components"]} == {
-        "numba": "required", "numpy": "required", "typer": "optional", "click": "optional", "polars": "optional",
-    }  # fmt: skip
+    names = ("numba", "numpy", "typer", "click", "colors", "polars")
+    done = sbom.described(bill(*names), wheel, PROJECT, NEEDS)
+    core = [one["name"] for one in done["components"] if one["scope"] == "required"]
+    assert core == ["numba", "numpy"]
     extras = {one["name"]: one["properties"][0]["value"] for one in done["components"] if "properties" in one}
-    assert extras == {"typer": "cli,demo", "click": "cli,demo", "polars": "demo", "numpy": "demo"}
+    both = "cli,demo"
+    assert extras == {"typer": both, "click": both, "colors": both, "polars": "demo", "numpy": "demo"}
+    graph = {one["ref"]: one["dependsOn"] for one in done["dependencies"]}
+    assert graph == {
+        "root": ["numba==1", "polars==1", "typer==1"],
+        "numba==1": ["numpy==1"],
+        "numpy==1": [],
+        "typer==1": ["click==1"],
+        "click==1": ["colors==1"],
+        "colors==1": [],
+        "polars==1": ["numpy==1"],
+    }
     root = done["metadata"]["component"]
     assert (root["version"], root["purl"]) == ("9.8.7", "pkg:pypi/slidejoin@9.8.7")
     assert root["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(b"wheel").hexdigest()}]
@@ -173,11 +190,11 @@ def test_the_bill_says_what_each_package_is_needed_for(tmp_path):
 def test_a_bill_that_lacks_a_package_or_is_not_valid_is_refused(tmp_path):
     wheel = tmp_path / "slidejoin-9.8.7-py3-none-any.whl"
     wheel.write_bytes(b"wheel")
-    with pytest.raises(ReleaseError, match=r"lacks \['polars', 'typer'\], which pyproject.toml names"):
-        sbom.described(bill("numba"), wheel, PROJECT)
-    wrong = bill("numba", "typer", "polars") | {"version": "one"}
+    with pytest.raises(ReleaseError, match=r"lacks \['click', 'colors', 'polars', 'typer'\], which the wheel needs"):
+        sbom.described(bill("numba", "numpy"), wheel, PROJECT, NEEDS)
+    wrong = bill("numba", "numpy", "typer", "click", "colors", "polars") | {"version": "one"}
     with pytest.raises(ReleaseError, match=r"is no valid CycloneDX 1\.6"):
-        sbom.described(wrong, wheel, PROJECT)
+        sbom.described(wrong, wheel, PROJECT, NEEDS)
 
 
 def test_the_table_has_a_line_for_a_python_that_is_not_there():
@@ -222,11 +239,11 @@ def test_a_wheel_that_cannot_join_is_no_release(tmp_path):
     package = tmp_path / "package"
     shutil.copytree(ROOT / "src" / "slidejoin", package / "src" / "slidejoin")
     (package / "src" / "slidejoin" / "operator" / "join_operator.py").unlink()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, package)
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=package, check=True
-    )
+    (package / "scripts").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "scripts/readme_hook.py"):
+        shutil.copy(ROOT / name, package / name)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=package, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     versions = versions_file(ROOT / "requirements" / "dev.lock", tmp_path / "versions.txt")
     trial = try_wheel(wheel, python, versions, tmp_path / "trial")
