@@ -119,6 +119,19 @@ JOINS: dict[str, dict[str, Any]] = {
     "anti": {"window": TIME, "how": "left_anti", "on": "l.k = r.k AND l.id < r.id - 2"},
     "nearest": {"window": TIME, "keep": sj.Nearest("l.t", "r.t")},
     "aggregates": {"window": COUNT, "output": sj.Aggregate(n="count(*)", most="max(r.x)", last="max(r.id)")},
+    "nearest of two": {"window": COUNT, "keep": sj.Nearest("l.t", "r.t", direction="forward", k=2), "how": "left"},
+    "nearest by text": {"window": COUNT, "on": "l.s = r.s", "keep": sj.Nearest("l.t", "r.t")},
+    "nearest in a band": {
+        "window": TIME,
+        "on": "l.id BETWEEN r.id - 9 AND r.id + 9",
+        "keep": sj.Nearest("l.t", "r.t", direction="nearest"),
+    },
+    "aggregates in time": {"window": TIME, "output": sj.Aggregate(n="count(*)", most="max(r.x)", total="sum(r.t)")},
+    "aggregates of a band": {
+        "window": COUNT,
+        "on": "l.id BETWEEN r.id - 9 AND r.id + 9",
+        "output": sj.Aggregate(total="sum(r.id)", n="count(*)"),
+    },
     "late": {"window": TIME, "late": "emit"},
     "limited": {"window": COUNT, "memory_limit": 1 << 30},
     "filter": {"window": COUNT, "on": "l.k = r.k AND l.x + r.x > 3"},
@@ -165,7 +178,9 @@ def outcome(kind: str, options: dict[str, Any], way: str, *, spoil: bool) -> lis
 @pytest.mark.parametrize("way", ["push", "apart", "iterator"])
 @pytest.mark.parametrize("name", JOINS)
 def test_results_are_those_of_memory_that_is_left_alone(name: str, way: str) -> None:
-    wanted = {"texts": "s", "aggregates": "x", "filter": "x"}.get(name, "k")
+    wanted = {"texts": "s", "nearest by text": "s", "aggregates": "x", "aggregates in time": "x", "filter": "x"}.get(
+        name, "k"
+    )
     kinds = [kind for kind in KINDS if wanted in COLUMNS.get(kind, ALL)]
     # All kinds of batches have their turn, over all joins.
     first = 3 * list(JOINS).index(name) + ["push", "apart", "iterator"].index(way)

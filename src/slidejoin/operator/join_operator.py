@@ -140,7 +140,7 @@ class JoinOperator:
         """The fused path; None if it serves no push of this join."""
         # An attribute: a cached property makes all others of the object slower to read.
         in_records = not any(one.payload.keeps_pieces for one in self.windows.values())
-        self.copies = in_records and at_once and isinstance(self.topology, SharedTopology)
+        self.copies = in_records and isinstance(self.topology, SharedTopology)
         """Whether a push copies all that it keeps of a batch."""
         self._gathers = plan.config.how == "inner" and plan.config.output != "count" and plan.config.late != "emit"
         """Whether all that is output is gathered from the windows."""
