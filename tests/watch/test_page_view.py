@@ -88,9 +88,21 @@ def test_quantiles_are_those_of_recent_pushes():
     both = Histogram((0.001, 0.01, 0.1), (10, 0, 100, 0), 5.005)
     board.add(with_figures(document(1002.0), ("slidejoin_push_seconds", {}, both)))
     assert board.details()["latency"] == pytest.approx({"p50": 0.0005, "p95": 0.00095, "p99": 0.00099})
-    board.add(with_figures(document(1012.5), ("slidejoin_push_seconds", {}, both)))
+    board.add(with_figures(document(1062.5), ("slidejoin_push_seconds", {}, both)))
     assert board.details()["latency"] is None
     assert "p50" not in board.since(2)[1][0]
+
+
+def test_a_rate_reaches_back_to_the_last_rows_if_micro_batches_are_far_apart():
+    board = Board(clock=Clock())
+    for second in range(90):
+        board.add(document(1001.0 + second, 3000.0 * (second // 30)))
+        if second == 59:  # the last rows are from 29 seconds ago
+            assert sides(board)["orders"]["rate"] == pytest.approx(3000 / 30)
+    assert sides(board)["orders"]["rate"] == pytest.approx(3000 / 30)
+    for second in range(90, 150):
+        board.add(document(1001.0 + second, 6000.0))
+    assert sides(board)["orders"]["rate"] == 0.0
 
 
 def test_watermarks_buckets_steps_and_losses():

@@ -162,7 +162,7 @@ def _latency(details: dict[str, Any], points: Sequence[dict[str, Any]]) -> Panel
         line = Text(spark(point.get(name) for point in points[-16:]), style="cyan")
         table.add_row(name, Text(seconds(value), style="bold"), line)
     what = "a micro-batch" if details["job"]["engine"] == "spark" else "a push"
-    return Panel(table, title=f"time of {what}, last 10 s", title_align="left", box=box.ROUNDED, border_style="dim")
+    return Panel(table, title=f"time of {what}", title_align="left", box=box.ROUNDED, border_style="dim")
 
 
 def _bars(details: dict[str, Any]) -> Panel | None:

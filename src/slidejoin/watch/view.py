@@ -14,21 +14,24 @@ from threading import Lock
 from time import time as wall_clock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slidejoin.watch.reading import Histogram
+from slidejoin.watch.reading import Histogram, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from slidejoin.watch.document import Document, JobFacts
-    from slidejoin.watch.reading import Reading
 
 __all__ = ["LOST_AFTER", "Board", "JobState"]
 
 POINTS = 900
 """Of the charts: a quarter of an hour at one document a second."""
 
-RECENT = 10.0
-"""Seconds over which a rate or a latency of now is taken: a single push says little."""
+RECENT, LONGEST = 10.0, 60.0
+"""Seconds over which a rate or a latency of now is taken: a single push says little. More of them, up to a minute, if
+no rows have arrived meanwhile: micro-batches may be far apart."""
+
+FEWEST = 2
+"""Readings that stay, however old: a rate takes two."""
 
 LOST_AFTER = 10.0
 """Seconds without a document after which a job is shown as lost."""
@@ -96,6 +99,7 @@ class Board:
         self._rows, self._lost_after, self._clock = rows, lost_after, clock
         self._lock = Lock()
         self._recent: deque[Reading] = deque()
+        self._since = Reading(0.0)
         self._points: deque[dict[str, Any]] = deque(maxlen=POINTS)
         self._number = 0
         self._details: dict[str, Any] = {}
@@ -125,8 +129,9 @@ class Board:
             self._document = document
             self._arrived = self._clock() if arrived is None else min(arrived, self._clock())
             self._recent.append(reading)
-            while len(self._recent) > 2 and self._recent[1].time <= document.time - RECENT:  # noqa: PLR2004 - a span has two ends
+            while len(self._recent) > FEWEST and self._recent[1].time <= document.time - LONGEST:
                 self._recent.popleft()
+            self._since = _since(self._recent)
             self._details = self._detailed(document)
             self._append(self._point(reading))
 
@@ -173,7 +178,7 @@ class Board:
             "job": asdict(document.job),
             "time": document.time,
             "sides": [self._side(reading, side, name) for side, name in _named(document.job)],
-            "pairs": {"total": reading.value(PAIRS), "rate": self._rate(PAIRS, self._recent[0])},
+            "pairs": {"total": reading.value(PAIRS), "rate": self._rate(PAIRS, self._since)},
             "latency": self._latency(),
             "window_bytes": reading.value("slidejoin_window_bytes"),
             "steps": self._steps(),
@@ -195,7 +200,7 @@ class Board:
             "side": side,
             "name": name,
             "rows": reading.value(ROWS, side=side),
-            "rate": self._rate(ROWS, self._recent[0], side=side),
+            "rate": self._rate(ROWS, self._since, side=side),
             "window": reading.value("slidejoin_window_rows", side=side),
             "watermark": reading.value("slidejoin_watermark_seconds", side=side),
             "holds": bool(reading.value("slidejoin_watermark_held_by", side=side)),
@@ -225,7 +230,7 @@ class Board:
     def _latency(self) -> dict[str, float] | None:
         """Return quantiles of recent pushes; of all pushes while there is one document alone."""
         pushes = self._recent[-1].histogram("slidejoin_push_seconds")
-        before = self._recent[0].histogram("slidejoin_push_seconds") if len(self._recent) > 1 else None
+        before = self._since.histogram("slidejoin_push_seconds") if len(self._recent) > 1 else None
         if pushes is not None and before is not None and before.bounds == pushes.bounds:
             counts = tuple(now - then for now, then in zip(pushes.counts, before.counts, strict=True))
             pushes = Histogram(pushes.bounds, counts, pushes.sum - before.sum)
@@ -235,7 +240,7 @@ class Board:
 
     def _steps(self) -> list[dict[str, Any]]:
         """Return the share of each step in the recent time, the largest one first."""
-        before = self._recent[0].of(STEPS) if len(self._recent) > 1 else {}
+        before = self._since.of(STEPS) if len(self._recent) > 1 else {}
         spent = {step: max(secs - before.get(step, 0.0), 0.0) for step, secs in self._recent[-1].of(STEPS).items()}
         whole = sum(spent.values())
         ordered = sorted(spent.items(), key=lambda item: -item[1])
@@ -248,6 +253,16 @@ def _restarted(before: Document, after: Document) -> bool:
         return True
     was, now = before.reading.of(ROWS), after.reading.of(ROWS)
     return any(rows < was.get(side, 0.0) for side, rows in now.items())
+
+
+def _since(recent: Sequence[Reading]) -> Reading:
+    """Return the reading since which figures are of now."""
+    now = recent[-1]
+    rows = now.of(ROWS)
+    for reading in reversed(recent):
+        if reading.time <= now.time - RECENT and reading.of(ROWS) != rows:
+            return reading
+    return recent[0]
 
 
 def _named(job: JobFacts) -> Iterable[tuple[str, str]]:

@@ -16,7 +16,8 @@ try:
 
     from slidejoin.watch.page.app import LOOPBACK, LivePage
 except ImportError as error:
-    MISSING = f'the live page needs the package {str(error.name).partition(".")[0]}. Install it: pip install "slidejoin[watch]"'
+    PACKAGE = str(error.name).partition(".")[0]
+    MISSING = f'the live page needs the package {PACKAGE}. Install it: pip install "slidejoin[watch]"'
     raise MissingPackageError(MISSING, name=error.name) from error
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ function showKeys() {
   const memory = details.window_bytes == null ? [] : [{ name: "memory", value: bytes(details.window_bytes) }];
   keys(by("keys-window"), [...each((side) => count(side.window)), ...memory]);
   say(by("h-latency"), details.job.engine === "spark" ? "Time of a micro-batch" : "Time of a push");
-  say(by("latency-unit"), "last 10 s");
+  say(by("latency-unit"), "recent");
 }
 
 function shares(element, items) {
