@@ -310,7 +310,7 @@ def test_columns_of_other_types_are_refused(function: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"how": "full"}, "puts out each left row once, with or without pairs; leave how out"),
+        ({"how": "full"}, "emits each left row once, with or without pairs; leave how out"),
         ({"topology": "cell_join"}, "output=sj.Aggregate needs topology='auto'"),
         ({"select": ["r.v"]}, "select= names 'r.v', which is not a column; use one of l.k, l.v"),
     ],

@@ -254,7 +254,7 @@ def test_explain_tells_what_stays() -> None:
     ("options", "message"),
     [
         ({"keep": 5}, r"keep must be sj.Nearest\('l.ts', 'r.ts'\), got 5"),
-        ({"output": "count"}, r"output='count' counts the pairs that each arrival produces, and keep=.* puts out"),
+        ({"output": "count"}, r"output='count' counts the pairs that each arrival produces, and keep=.* emits"),
         ({"output": sj.Aggregate(n="count")}, "give one of the two"),
         ({"how": "full"}, r"how='full' does not go with keep=.*; use how='inner' or how='left'"),
         ({"how": "left_semi"}, "how='left_semi' does not go with keep="),

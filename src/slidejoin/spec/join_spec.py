@@ -357,12 +357,12 @@ def _check_deferred(keep: object, aggregate: Aggregate | None, output: str, alia
     if keep is not None and aggregate is not None:
         msg = (
             f"keep={keep!r} chooses pairs and output={aggregate!r} sums up all of them; give one of the two. Nearest "
-            "matches can be aggregated from what the join puts out"
+            "matches can be aggregated from what the join emits"
         )
         raise ArgumentError(msg)
     if output == "count":
         msg = (
-            f"output='count' counts the pairs that each arrival produces, and keep={keep!r} puts out pairs only as "
+            f"output='count' counts the pairs that each arrival produces, and keep={keep!r} emits pairs only as "
             "their left row leaves; use output='pairs' or 'positions', or output=sj.Aggregate(n='count')"
         )
         raise ArgumentError(msg)
@@ -378,7 +378,7 @@ def _check_deferred_type(how: JoinType, keep: object, aggregate: Aggregate | Non
         return
     if aggregate is not None:
         msg = (
-            f"how={how!r} does not go with output={aggregate!r}, which puts out each left row once, with or without "
+            f"how={how!r} does not go with output={aggregate!r}, which emits each left row once, with or without "
             "pairs; leave how out"
         )
     else:
