@@ -52,7 +52,7 @@ def sources() -> tuple[str, ...]:
 
 def read(name: str) -> NotebookNode:
     """Return a notebook as it is in the checkout."""
-    notebook: NotebookNode = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    notebook: NotebookNode = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     return notebook
 
 
@@ -133,7 +133,8 @@ def page_of(notebook: NotebookNode, name: str) -> tuple[str, dict[str, bytes]]:
     from nbconvert import MarkdownExporter  # noqa: PLC0415 - see `execute`
     from traitlets.config import Config  # noqa: PLC0415 - the same
 
-    exporter = MarkdownExporter(config=Config(NbConvertBase={"display_data_priority": SHOWN}))
+    config = Config(NbConvertBase={"display_data_priority": SHOWN})
+    exporter = MarkdownExporter(config=config)  # type: ignore[no-untyped-call]
     text, resources = exporter.from_notebook_node(notebook, {"unique_key": name, "output_files_dir": f"{name}-files"})
     title, _, rest = text.lstrip().partition("\n")
     note = f'<a href="{name}.ipynb" download>This notebook</a> was run as this page was made.'
