@@ -22,9 +22,12 @@ DIRECTIVE = re.compile(r"^::: (?P<name>\S+)\n(?P<options>(?:[ ]{4}.*\n)*)", re.M
 """An object of the package on a page, as mkdocstrings reads it."""
 LINK = re.compile(r"!?\[(?P<text>[^\[\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 FENCED = re.compile(r"^(`{3,})[^\n]*\n.*?^\1$|<!--.*?-->", re.DOTALL | re.MULTILINE)
-SENTENCE = re.compile(r".*?\.(?=\s|$)", re.DOTALL)
+SENTENCE = re.compile(r".*?(?<![ .(][A-Z])\.(?=\s|$)", re.DOTALL)
+"""Up to a full stop, but for one behind an initial."""
+LAYOUT = re.compile(r"^</?div[^>]*>\n|\{ ?\.[^}\n]*\}", re.MULTILINE)
+"""What a page says about its looks."""
 ENGINEERS = "engineering/"
-CONTRIBUTING = ("contributing.md", "changelog.md")
+CONTRIBUTING = ("contributing.md", "changelog.md", "code-of-conduct.md")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class SitePage:
         >>> SitePage("Lake", "lake.md", "# Lake\n\nA [job file](run-file.md) reads\ntables. More.\n").sentence()
         'A job file reads tables.'
         """
-        for part in re.split(r"\n\s*\n", FENCED.sub("", self.text)):
+        for part in re.split(r"\n\s*\n", LAYOUT.sub("", FENCED.sub("", self.text))):
             text = LINK.sub(lambda link: link["text"], part).strip()
             # Neither headings nor tables, quotes, lists, figures and badges.
             if text and text[0] not in "#|>-:<!" and not part.lstrip().startswith(("![", "[![")):
@@ -83,7 +86,9 @@ def index(name: str, summary: str, site: str, pages: Sequence[SitePage]) -> str:
 def full(pages: Iterable[SitePage], package: griffe.Module) -> str:
     """Return llms-full.txt: the pages for users one after the other, with the docstrings that they name."""
     mine = (page for page in pages if not page.optional)
-    return "\n".join(f"<!-- {page.name} -->\n\n{written_out(page.text, package).strip()}\n" for page in mine)
+    return "\n".join(
+        f"<!-- {page.name} -->\n\n{written_out(LAYOUT.sub('', page.text), package).strip()}\n" for page in mine
+    )
 
 
 def loaded(sources: Path) -> griffe.Module:

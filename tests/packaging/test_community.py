@@ -37,7 +37,7 @@ def test_the_citation_has_this_version_and_the_five_papers():
     assert cited["version"] == slidejoin.__version__
     assert (cited["repository-code"], cited["url"]) == (URLS["Repository"], URLS["Documentation"])
     papers = {one["title"]: one for one in cited["references"]}
-    years = {"Index-based": 2020, "SplitJoin": 2016, "CellJoin": 2009, "SPO-Join": 2025, "PanJoin": 2018}
+    years = {"Index-based": 2020, "SplitJoin": 2016, "Cell Processor": 2007, "SPO-Join": 2025, "PanJoin": 2018}
     for word, year in years.items():
         (paper,) = (one for title, one in papers.items() if word in title)
         assert paper["year"] == year

@@ -16,7 +16,11 @@ FIRST = """\
 <picture>
 </picture>
 
-It joins *two* [streams](x.md). More.
+<div class="head" markdown>
+It joins *two* [streams](x.md), by A. Author. More.
+</div>
+
+[Start](x.md){ .md-button .md-button--primary }
 """
 PAGES = [
     SitePage("slidejoin", "index.md", FIRST),
@@ -42,7 +46,7 @@ All pages for users in one file: [llms-full.txt](https://site/llms-full.txt).
 
 ## Docs
 
-- [slidejoin](https://site/index.md): It joins *two* streams.
+- [slidejoin](https://site/index.md): It joins *two* streams, by A. Author.
 - [API](https://site/api.md): Generated.
 
 ## Optional
@@ -54,7 +58,7 @@ All pages for users in one file: [llms-full.txt](https://site/llms-full.txt).
 
 def test_the_whole_has_the_pages_for_users_with_their_docstrings(package):
     text = full(PAGES, package)
-    assert "It joins *two* [streams](x.md). More." in text
+    assert "\nIt joins *two* [streams](x.md), by A. Author. More.\n\n[Start](x.md)\n" in text
     assert "What is decided" not in text
     assert "### slidejoin.lit\n\n```python\nlit(value: object) -> Expression\n```\n" in text
 
