@@ -167,7 +167,7 @@ def exactly_once() -> Drawing:
     drawing.chip(532, y + 16, 190, 40, "batch 7 is done", "pair", size=14)
     drawing.lines_of_text(24, y + 86, [
         "The same rows go to the same buckets and meet the same state, so the pairs are the same.",
-        "What the first attempt left is not read: state names and the sink's list of files say what counts.",
+        "What the first attempt left is not read: the state's manifest and the sink's list of files say what counts.",
         "The sink takes a batch once: Spark's file sink, Delta, Iceberg, or a foreachBatch by batch number.",
     ], size=13)  # fmt: skip
     drawing.write_text(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -118,6 +120,23 @@ def test_the_joins_on_spark_are_compared_with_each_other():
     own = Speed("Spark's own", "4.3.0", 5000.0, 20.0, 3, 12345, 0.25)
     assert own.text().split("rows/s")[1].strip() == (
         "slidejoin on Spark is 20 times as fast; 3 micro-batches of 0.25 of the rows, 12,345 pairs"
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.nightly  # a minute: a session and three queries
+def test_sparks_join_is_measured_with_both_formats():
+    command = [sys.executable, "-c", "from slidejoin.cli import main; main()", "bench", "tasks", "--spark", "--json"]
+    small = ["--only", "sessions", "--scale", "0.02", "--seconds", "0.01"]
+    done = subprocess.run([*command, *small], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (task,) = json.loads(done.stdout)["tasks"]
+    on_spark = {one["tool"]: one for one in task["speeds"] if one["share"] is not None}
+    assert list(on_spark) == ["Spark's own", "Spark's own, format 4", "slidejoin on Spark"]
+    assert len({one["pairs"] for one in on_spark.values()}) == 1
+    ours = on_spark["slidejoin on Spark"]["rows_per_second"]
+    assert on_spark["Spark's own, format 4"]["ratio"] == pytest.approx(
+        ours / on_spark["Spark's own, format 4"]["rows_per_second"]
     )
 
 
