@@ -30,7 +30,7 @@ demo: $(READY) ## join the flights of 2013 with each other and with the weather,
 	@$(JAVA) && $(BIN)/python demo/run.py
 
 test: $(READY) ## all tests: a short run without compilation, then the whole suite
-	@$(JAVA) && scripts/test.sh $(PARALLEL)
+	@$(JAVA) && { scripts/chromium.sh >/dev/null || true; } && scripts/test.sh $(PARALLEL)
 
 check: lint types layers house ## everything that is checked without running the code
 
@@ -39,7 +39,7 @@ docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
 	@echo "open site/index.html"
 
 ##@ For work on slidejoin
-.PHONY: env lint format types layers house unit nojit nightly matrix bench scoreboard papers wheel-test release lock clean distclean
+.PHONY: env lint format types layers house unit nojit nightly matrix bench screenshots scoreboard papers wheel-test release lock clean distclean
 env: $(READY) ## only make the environment, and the hook that checks the subjects of commits
 	@scripts/commit_msg.sh --install
 
@@ -75,6 +75,9 @@ matrix: $(READY) ## the tests marked smoke on other versions of Spark (SPARKS="4
 
 bench: $(READY) ## rows a second of five real tasks, beside Polars and DuckDB
 	$(BIN)/slidejoin bench tasks
+
+screenshots: $(READY) ## the pictures of the live page in docs/images, of a real job; needs Chromium
+	$(BIN)/python scripts/screenshots.py
 
 scoreboard: $(READY) ## the tables of must and goal, embedded and on Spark: an hour, and up to 16 GiB
 	$(BIN)/python -m benchmarks.scoreboard

@@ -56,16 +56,19 @@ function line(times, values, name, color, text, extra = {}) {
 
 const fill = (color) => ({ fill: "tozeroy", fillcolor: faded(resolved(color), 0.1) });
 
+const EMPTY = { range: [0, 1], showticklabels: false, showgrid: false };
+
 // From zero up: a small change of a large value should look small.
 function upward(lines) {
   const largest = Math.max(0, ...lines.flatMap((one) => one.y.filter((value) => value != null)));
-  return { range: [0, largest * 1.12 || 1], tickformat: "~s" };
+  if (!largest) return EMPTY;
+  return { range: [0, largest * 1.12], tickformat: largest < 10 ? ",.2~f" : "~s" };
 }
 
 // A scale of ratios, with ticks at 1, 2 and 5 of each decade as far as there is room for them.
 function ratios(lines) {
   const values = lines.flatMap((one) => one.y.filter((value) => value > 0));
-  if (!values.length) return {};
+  if (!values.length) return EMPTY;
   const low = Math.log10(Math.min(...values)) - 0.12;
   const high = Math.max(Math.log10(Math.max(...values)) + 0.12, low + 0.7);
   const steps = high - low < 1.6 ? [1, 2, 5] : [1];
@@ -125,5 +128,9 @@ export function drawBuckets(buckets) {
 }
 
 function plot(id, data, extra) {
+  if (!data.some((one) => one.y.some((value) => value > 0))) {
+    const text = { text: "nothing yet", showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 };
+    extra.annotations = [{ ...text, font: { color: css("--quiet"), size: 13 } }];
+  }
   Plotly.react(by(id), data, layout(extra), CONFIG);
 }
