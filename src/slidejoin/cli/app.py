@@ -461,6 +461,32 @@ def watch(
         watch_job(target, port=port, host=host, rows=rows, terminal=terminal, lost_after=lost_after)
 
 
+@app.command(short_help="Write a report of a job, or of a benchmark, as one file.")
+def report(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT|BENCH-OUTPUT",
+            help="The checkpoint of a job, or a file that slidejoin bench CASE --json wrote.",
+            show_default=False,
+        ),
+    ],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="The file to write.")] = Path(
+        "report.html"
+    ),
+    debug: Debug = False,
+) -> None:
+    """Write the past of a job, or what a benchmark measured, as a page that needs nothing else, see docs/report.md."""
+    with errors_reported(debug=debug):
+        from slidejoin.watch.report import write_report  # noqa: PLC0415 - few commands need it
+
+        written = write_report(source, output)
+        for note in written.notes:
+            typer.echo(f"note: {note}", err=True)
+        typer.echo(f"{written.file}: {written.what}")
+
+
 @app.command(short_help="Show how a job would run, and why.")
 def explain(
     file: File,
