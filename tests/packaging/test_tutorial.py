@@ -112,6 +112,8 @@ def test_the_tutorial_gives_the_pairs_that_it_shows(broker: Broker, tmp_path: Pa
     (started,), (write, count) = (step.commands for step in steps_of(live))
     pairs = int(folder.run(count))
     job = folder.read("topics.toml")
+    schemas = [line for line in lines(job) if line.startswith("schema = ")]
+    assert schemas == [line for line in lines(folder.read("job.toml")) if line.startswith("schema = ")]
     assert 'trigger = "available_now"' in job
     folder.write("topics.toml", job.replace('trigger = "available_now"', 'every = "1 second"'))
     running = folder.start(started)
