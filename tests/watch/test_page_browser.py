@@ -298,6 +298,18 @@ def test_a_page_without_rows_has_no_value_of_a_row(opened):
         assert page.locator("#card-log").is_hidden()
 
 
+def test_before_the_first_figures_the_page_says_what_it_waits_for(opened):
+    board = Board()
+    board.trouble("no figures in checkpoint yet")
+    with PageServer(board, "a checkpoint", port=0) as server:
+        page = opened(server.url)
+        expect(page.locator("#waiting")).to_have_text("no figures in checkpoint yet")
+        assert page.locator("#chart-rows").is_hidden()
+        board.add(document(1000.0))
+        expect(page.locator("#waiting")).to_be_hidden()
+        expect(page.locator("#chart-rows")).to_contain_text("nothing yet")
+
+
 def test_many_streams_and_buckets_have_their_places(opened):
     facts = replace(FACTS, sides=("orders", "quotes", "news", "trades", "a" * 60, "<b>bold</b>"))
     board = Board(lost_after=1e9)

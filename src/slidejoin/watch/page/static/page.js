@@ -23,8 +23,9 @@ function showState() {
   say(by("state"), state.name);
   const since = age == null ? "" : age < 2.5 ? "updated just now" : `updated ${seconds(Math.round(age))} ago`;
   const why = { running: since, ended: `at ${details ? local(details.time) : ""}` }[state.name];
-  say(by("why"), why ?? [state.text, since].filter(Boolean).join(", "));
+  say(by("why"), why ?? (details ? [state.text, since].filter(Boolean).join(", ") : ""));
   const mark = { lost: "✕ ", ended: "■ " }[state.name] ?? "";
+  if (!details) say(by("waiting"), state.text || "waiting for the server of this page");
   document.title = `${mark}${details ? details.job.name : "slidejoin"} – slidejoin`;
 }
 
@@ -121,7 +122,8 @@ function showLog() {
 }
 
 function show(added) {
-  if (!details || !details.job) return;
+  if (!details) return;
+  document.body.classList.remove("empty");
   showJob(details.job);
   drawFlow(details, added, state.name === "running");
   showKeys();
