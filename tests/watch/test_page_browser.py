@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from slidejoin.watch.page.server import PageServer
-from slidejoin.watch.view import Board
+from slidejoin.watch.view import JobBoard
 from tests.watch.page_jobs import FACTS, VALUE, Process, document, until, with_figures, with_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,7 +219,7 @@ def test_an_endpoint_is_watched_and_shown_as_lost_when_it_cannot_be_reached(job,
 
 @pytest.fixture
 def board():
-    made = Board(lost_after=1e9)
+    made = JobBoard(lost_after=1e9)
     for second in range(3):
         made.add(document(1000.0 + second, 100.0 * second))
     made.add(with_rows(1004.0))
@@ -287,7 +287,7 @@ def test_no_width_needs_to_scroll_sideways(board, opened):
 
 
 def test_a_page_without_rows_has_no_value_of_a_row(opened):
-    board = Board(rows=False, lost_after=1e9)
+    board = JobBoard(rows=False, lost_after=1e9)
     board.add(with_rows(1004.0))
     with PageServer(board, "a checkpoint", port=0) as server:
         page = opened(server.url)
@@ -299,7 +299,7 @@ def test_a_page_without_rows_has_no_value_of_a_row(opened):
 
 
 def test_before_the_first_figures_the_page_says_what_it_waits_for(opened):
-    board = Board()
+    board = JobBoard()
     board.trouble("no figures in checkpoint yet")
     with PageServer(board, "a checkpoint", port=0) as server:
         page = opened(server.url)
@@ -312,7 +312,7 @@ def test_before_the_first_figures_the_page_says_what_it_waits_for(opened):
 
 def test_many_streams_and_buckets_have_their_places(opened):
     facts = replace(FACTS, sides=("orders", "quotes", "news", "trades", "a" * 60, "<b>bold</b>"))
-    board = Board(lost_after=1e9)
+    board = JobBoard(lost_after=1e9)
     buckets = [("slidejoin_bucket_rows", {"bucket": str(number)}, 100 + number) for number in range(200)]
     board.add(with_figures(document(1000.0, 10.0, facts=facts), *buckets, ("slidejoin_bucket_skew", {}, 1.5)))
     with PageServer(board, "a checkpoint", port=0) as server:

@@ -14,7 +14,7 @@ from slidejoin.errors import ConfigError, StateError
 from slidejoin.watch.endpoint import Address, Endpoint
 from slidejoin.watch.follow import EndpointPoll, Following, HistoryTail, origin_of
 from slidejoin.watch.history import History
-from slidejoin.watch.view import Board
+from slidejoin.watch.view import JobBoard
 from tests.watch.page_jobs import document, until, write_history
 
 
@@ -126,7 +126,7 @@ def test_a_login_in_an_address_is_not_shown():
 
 
 def test_a_board_hears_of_documents_and_of_trouble(tmp_path):
-    board = Board(clock=lambda: 2.5)
+    board = JobBoard(clock=lambda: 2.5)
     with Following(HistoryTail(tmp_path), board):
         until(lambda: "a job writes them as it runs" in board.state().text)
         History(tmp_path).append(document(2.0))

@@ -15,13 +15,13 @@ from plotly.offline import get_plotlyjs
 from slidejoin.errors import ConfigError
 from slidejoin.watch.page.app import LOOPBACK, HostGuard
 from slidejoin.watch.page.server import PageServer
-from slidejoin.watch.view import Board
+from slidejoin.watch.view import JobBoard
 from tests.watch.page_jobs import VALUE, document, with_rows
 
 
 @contextmanager
 def served(board=None, **options):
-    with PageServer(board or Board(clock=lambda: 1002.0), "a checkpoint", port=0, **options) as server:
+    with PageServer(board or JobBoard(clock=lambda: 1002.0), "a checkpoint", port=0, **options) as server:
         yield Client(server)
 
 
@@ -139,7 +139,7 @@ def test_two_host_headers_are_refused():
 
 
 def test_events_begin_with_all_points_and_go_on_with_what_is_new():
-    board = Board(clock=lambda: 1002.0)
+    board = JobBoard(clock=lambda: 1002.0)
     board.add(document(1000.0, 10))
     board.add(document(1001.0, 20))
     with served(board) as page:
@@ -167,7 +167,7 @@ def test_a_server_ends_with_browsers_that_still_listen():
 
 @pytest.mark.parametrize("rows", [True, False])
 def test_without_rows_no_answer_has_a_value_of_a_row(rows):
-    board = Board(rows=rows, clock=lambda: 1002.0)
+    board = JobBoard(rows=rows, clock=lambda: 1002.0)
     board.add(with_rows(1001.0))
     with served(board) as page:
         answers = json.dumps(page.events(2)) + page.get("/state.json")[2].decode() + page.get("/")[2].decode()
@@ -182,6 +182,6 @@ def test_a_port_that_is_in_use_says_so():
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=rf"port {port}: Address already in use; choose another one with --host"):
-            PageServer(Board(), "", port=port)
+            PageServer(JobBoard(), "", port=port)
     with pytest.raises(ConfigError, match=r"cannot be served on nowhere\.invalid"):
-        PageServer(Board(), "", host="nowhere.invalid", port=0)
+        PageServer(JobBoard(), "", host="nowhere.invalid", port=0)

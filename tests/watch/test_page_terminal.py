@@ -10,7 +10,7 @@ from rich.console import Console
 
 from slidejoin.watch.reading import Histogram
 from slidejoin.watch.terminal import JobScreen, count, seconds, show_job, size
-from slidejoin.watch.view import Board
+from slidejoin.watch.view import JobBoard
 from tests.watch.page_jobs import VALUE, document, until, with_figures, with_rows
 
 
@@ -30,7 +30,7 @@ def shown(board, width=120, **options):
 
 @pytest.fixture
 def board():
-    made = Board(clock=lambda: 1102.0)
+    made = JobBoard(clock=lambda: 1102.0)
     made.add(document(1100.0, 1000))
     pushes = Histogram((0.001, 0.01), (90, 10, 0), 1.0)
     figures = [
@@ -69,7 +69,7 @@ def test_figures_are_shown_in_any_width(board, width):
 
 
 def test_where_there_are_no_buckets_steps_are_shown():
-    board = Board(clock=lambda: 1102.0)
+    board = JobBoard(clock=lambda: 1102.0)
     board.add(with_figures(document(1100.0), ("slidejoin_step_seconds_total", {"step": "probe"}, 2.0)))
     text = shown(board)
     assert "where the time goes" in text
@@ -77,25 +77,25 @@ def test_where_there_are_no_buckets_steps_are_shown():
 
 
 def test_values_of_rows_are_text_and_no_commands():
-    board = Board(clock=lambda: 1002.0)
+    board = JobBoard(clock=lambda: 1002.0)
     board.add(with_rows(1001.0))
     text = shown(board, force_terminal=True, color_system=None)
     assert f"�[2J{VALUE}" in text
     assert "\x1b[2J" not in text
     assert "<script>document.title" in text
-    without = Board(rows=False, clock=lambda: 1002.0)
+    without = JobBoard(rows=False, clock=lambda: 1002.0)
     without.add(with_rows(1001.0))
     assert VALUE not in shown(without)
 
 
 def test_a_lost_job_says_why_and_since_when():
-    board = Board(clock=lambda: 1200.0)
+    board = JobBoard(clock=lambda: 1200.0)
     board.add(document(1100.0), arrived=1100.0)
     assert "lost  the job does not report any more, figures 100 s old" in shown(board)
 
 
 def test_without_a_terminal_it_is_printed_once_as_soon_as_there_are_figures():
-    board, console = Board(), Paper(width=100)
+    board, console = JobBoard(), Paper(width=100)
     thread = Thread(target=show_job, args=(board, console, Event()))
     thread.start()
     board.add(document(1100.0, 10))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slidejoin.watch.reading import Histogram
-from slidejoin.watch.view import POINTS, Board
+from slidejoin.watch.view import POINTS, JobBoard
 from tests.watch.page_jobs import FACTS, VALUE, document, with_figures, with_rows
 
 
@@ -24,7 +24,7 @@ def sides(board):
 
 
 def test_rates_are_those_of_the_last_ten_seconds_and_points_have_each_interval():
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     for second, rows in enumerate([0, 100, 200, *([200] * 10), 260]):
         board.add(document(1001.0 + second, rows))
     # 60 rows in the last ten seconds, 120 on the second side.
@@ -37,7 +37,7 @@ def test_rates_are_those_of_the_last_ten_seconds_and_points_have_each_interval()
 
 
 def test_since_returns_what_is_new_and_no_more_than_there_is():
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     assert board.since(0) == (0, [])
     for second in range(POINTS + 5):
         board.add(document(second, second))
@@ -49,7 +49,7 @@ def test_since_returns_what_is_new_and_no_more_than_there_is():
 
 @pytest.mark.parametrize("again", ["started", "fewer rows"])
 def test_a_job_that_starts_again_has_no_rate_across_the_restart(again):
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     board.add(document(1001.0, 1000))
     board.add(document(1002.0, 1100))
     second = replace(FACTS, started=1010.0) if again == "started" else FACTS
@@ -63,7 +63,7 @@ def test_a_job_that_starts_again_has_no_rate_across_the_restart(again):
 
 
 def test_sides_have_the_names_of_their_sources():
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     board.add(document(1001.0, facts=replace(FACTS, sides=("left", "right"), sources=("orders", "quotes"))))
     assert [(side["side"], side["name"]) for side in board.details()["sides"]] == [
         ("left", "orders"), ("right", "quotes"),
@@ -72,7 +72,7 @@ def test_sides_have_the_names_of_their_sources():
 
 
 def test_documents_that_are_not_newer_are_skipped():
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     board.add(document(1002.0, 10))
     board.add(document(1002.0, 10))
     board.add(document(1001.0, 99))
@@ -81,7 +81,7 @@ def test_documents_that_are_not_newer_are_skipped():
 
 
 def test_quantiles_are_those_of_recent_pushes():
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     slow = Histogram((0.001, 0.01, 0.1), (0, 0, 100, 0), 5.0)
     board.add(with_figures(document(1001.0), ("slidejoin_push_seconds", {}, slow)))
     assert board.details()["latency"]["p50"] == pytest.approx(0.055)
@@ -94,7 +94,7 @@ def test_quantiles_are_those_of_recent_pushes():
 
 
 def test_a_rate_reaches_back_to_the_last_rows_if_micro_batches_are_far_apart():
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     for second in range(90):
         board.add(document(1001.0 + second, 3000.0 * (second // 30)))
         if second == 59:  # the last rows are from 29 seconds ago
@@ -106,7 +106,7 @@ def test_a_rate_reaches_back_to_the_last_rows_if_micro_batches_are_far_apart():
 
 
 def test_watermarks_buckets_steps_and_losses():
-    board = Board(clock=Clock())
+    board = JobBoard(clock=Clock())
     before = [("slidejoin_step_seconds_total", {"step": step}, 5.0) for step in ("probe", "store")]
     board.add(with_figures(document(1001.0), *before))
     after = [
@@ -134,7 +134,7 @@ def test_watermarks_buckets_steps_and_losses():
 
 def test_a_job_is_waiting_running_lost_running_again_and_ended():
     clock = Clock()
-    board = Board(lost_after=10.0, clock=clock)
+    board = JobBoard(lost_after=10.0, clock=clock)
     assert board.state() == ("waiting", "no figures yet", None)
     board.trouble("nobody is there")
     assert board.state() == ("waiting", "nobody is there", None)
@@ -152,14 +152,14 @@ def test_a_job_is_waiting_running_lost_running_again_and_ended():
 
 
 def test_the_history_of_a_job_that_was_killed_long_ago_is_lost_at_once():
-    board = Board(clock=Clock(5000.0))
+    board = JobBoard(clock=Clock(5000.0))
     board.add(document(1099.0), arrived=1099.0)
     assert board.state().name == "lost"
 
 
 def test_without_rows_no_value_of_a_row_is_there():
-    assert VALUE in str(_shown(Board(clock=Clock())))
-    assert VALUE not in str(_shown(Board(rows=False, clock=Clock())))
+    assert VALUE in str(_shown(JobBoard(clock=Clock())))
+    assert VALUE not in str(_shown(JobBoard(rows=False, clock=Clock())))
 
 
 def _shown(board):

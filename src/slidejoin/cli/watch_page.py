@@ -10,7 +10,7 @@ from slidejoin.cli.job import PAGE_PORT
 from slidejoin.cli.stopping import stop_signals
 from slidejoin.errors import ConfigError
 from slidejoin.watch.follow import CurrentDocument, Following, origin_of
-from slidejoin.watch.view import LOST_AFTER, Board
+from slidejoin.watch.view import LOST_AFTER, JobBoard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def watch_job(
         msg = f"--lost-after {lost_after:g}: expected a number of seconds above 0"
         raise ConfigError(msg)
     origin = origin_of(target)
-    board = Board(rows=rows, lost_after=lost_after)
+    board = JobBoard(rows=rows, lost_after=lost_after)
     with stop_signals() as stop, Following(origin, board):
         if terminal:
             from rich.console import Console  # noqa: PLC0415 - slow to load, and not needed for a page
@@ -100,6 +100,6 @@ def page_of_run(port: int, newest: Callable[[], Document], *, rows: bool = True)
     """
     from slidejoin.watch.page.server import PageServer  # noqa: PLC0415 - an extra
 
-    origin, board = CurrentDocument(newest), Board(rows=rows)
+    origin, board = CurrentDocument(newest), JobBoard(rows=rows)
     with PageServer(board, origin.what, port=port) as server, Following(origin, board):
         yield server.url

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import BinaryIO, Self
 
-    from slidejoin.watch.view import Board
+    from slidejoin.watch.view import JobBoard
 
 __all__ = ["CurrentDocument", "EndpointPoll", "Following", "HistoryTail", "Origin", "origin_of"]
 
@@ -238,10 +238,10 @@ class Following:
     Parameters
     ----------
     origin : Origin
-    board : Board
+    board : JobBoard
     """
 
-    def __init__(self, origin: Origin, board: Board) -> None:
+    def __init__(self, origin: Origin, board: JobBoard) -> None:
         self._origin, self._board = origin, board
         self._ending = Event()
         self._thread = Thread(target=self._follow, name="slidejoin-watch", daemon=True)

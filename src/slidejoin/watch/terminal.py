@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from slidejoin.watch.view import Board
+    from slidejoin.watch.view import JobBoard
 
 __all__ = ["JobScreen", "show_job"]
 
@@ -55,12 +55,12 @@ TIMES = (
 """From what time on, a unit, and its name."""
 
 
-def show_job(board: Board, console: Console, stop: Event) -> None:
+def show_job(board: JobBoard, console: Console, stop: Event) -> None:
     """Show a job until `stop` is set; where there is no terminal, once, as soon as there are figures.
 
     Parameters
     ----------
-    board : Board
+    board : JobBoard
     console : Console
     stop : threading.Event
     """
@@ -79,17 +79,17 @@ class JobScreen:
 
     Parameters
     ----------
-    board : Board
+    board : JobBoard
 
     Examples
     --------
     >>> from rich.console import Console
-    >>> from slidejoin.watch.view import Board
-    >>> Console(width=60).print(JobScreen(Board()))
+    >>> from slidejoin.watch.view import JobBoard
+    >>> Console(width=60).print(JobScreen(JobBoard()))
     waiting: no figures yet
     """
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: JobBoard) -> None:
         self._board = board
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -1,6 +1,6 @@
 """What a page or a terminal shows of a running join: rates, latencies and shares, made of documents.
 
-A document has counters; who looks at a join wants to know what happens now. A `Board` takes documents as they arrive.
+A document has counters; who looks at a join wants to know what happens now. A `JobBoard` takes documents as they arrive.
 It makes a point for the charts of each, and details of the newest one. A counter that falls, or another start of the
 job, begins again: there is no rate across a restart.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from slidejoin.watch.document import Document, JobFacts
 
-__all__ = ["LOST_AFTER", "Board", "JobState"]
+__all__ = ["LOST_AFTER", "JobBoard", "JobState"]
 
 POINTS = 900
 """Of the charts: a quarter of an hour at one document a second."""
@@ -67,7 +67,7 @@ class JobState(NamedTuple):
     age: float | None
 
 
-class Board:
+class JobBoard:
     """Takes documents of one job and has what is shown of them. Threads may share it.
 
     Parameters
@@ -84,7 +84,7 @@ class Board:
     >>> from slidejoin.watch.document import Document, JobFacts
     >>> from slidejoin.watch.reading import Reading
     >>> facts = JobFacts("trips", "embedded", 1.0, "l.a = r.a", "10 rows", "cells", ("left", "right"))
-    >>> board = Board(clock=lambda: 100.0)
+    >>> board = JobBoard(clock=lambda: 100.0)
     >>> board.state().name
     'waiting'
     >>> for time, rows in [(98.0, 0), (99.0, 500)]:

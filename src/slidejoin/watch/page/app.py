@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from slidejoin.watch.view import Board
+    from slidejoin.watch.view import JobBoard
 
 __all__ = ["LOOPBACK", "HostGuard", "LivePage"]
 
@@ -161,7 +161,7 @@ class LivePage:
 
     Parameters
     ----------
-    board : Board
+    board : JobBoard
         What is shown.
     what : str
         Where the documents come from, in words.
@@ -172,12 +172,14 @@ class LivePage:
 
     Examples
     --------
-    >>> from slidejoin.watch.view import Board
-    >>> LivePage(Board(), "checkpoint").event("state", {"name": "waiting"})
+    >>> from slidejoin.watch.view import JobBoard
+    >>> LivePage(JobBoard(), "checkpoint").event("state", {"name": "waiting"})
     'event: state\ndata: {"name":"waiting"}\n\n'
     """
 
-    def __init__(self, board: Board, what: str, names: Collection[str] = LOOPBACK, *, addresses: bool = False) -> None:
+    def __init__(
+        self, board: JobBoard, what: str, names: Collection[str] = LOOPBACK, *, addresses: bool = False
+    ) -> None:
         self._board, self._what = board, what
         self.closing = False
         """Set before the server is to end: connections of browsers would hold it."""

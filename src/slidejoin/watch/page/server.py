@@ -23,7 +23,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from typing import Self
 
-    from slidejoin.watch.view import Board
+    from slidejoin.watch.view import JobBoard
 
 __all__ = ["PageServer"]
 
@@ -39,7 +39,7 @@ class PageServer:
 
     Parameters
     ----------
-    board : Board
+    board : JobBoard
     what : str
         Where the documents come from, in words.
     host : str
@@ -53,7 +53,7 @@ class PageServer:
         If the address cannot be listened on.
     """
 
-    def __init__(self, board: Board, what: str, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, board: JobBoard, what: str, host: str = "127.0.0.1", port: int = 0) -> None:
         self._socket = _listening(host, port)
         address = self._socket.getsockname()
         inside = ip_address(address[0].partition("%")[0]).is_loopback
