@@ -45,12 +45,12 @@ FIGURES: tuple[Figure, ...] = (
     Figure("slidejoin_pairs_total", "counter", "rows", "Pairs that were emitted, or counted."),
     Figure(
         "slidejoin_late_rows_total", "counter", "rows",
-        "Rows that arrived below the watermark. The side is empty where it is not known.", ("side",),
+        "Rows that arrived below the watermark.", ("side",),
     ),
     Figure("slidejoin_null_time_rows_total", "counter", "rows", "Rows without event time."),
     Figure(
         "slidejoin_unmatched_rows_total", "counter", "rows",
-        "Rows that an outer or anti join emitted without a match. The side is empty where it is not known.", ("side",),
+        "Rows that an outer or anti join emitted without a match.", ("side",),
     ),
     Figure("slidejoin_bad_rows_total", "counter", "rows", "Rows of a source that could not be read."),
     Figure("slidejoin_result_rows_total", "counter", "rows", "Rows that a job wrote to its sink."),
@@ -61,7 +61,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "slidejoin_watermark_seconds", "gauge", "seconds",
-        "Newest event time of a side less the lateness, in Unix time. The smallest of all sides is the watermark.",
+        "Newest event time of a side less the lateness, in Unix time.",
         ("side",),
     ),
     Figure(
