@@ -1,8 +1,8 @@
 """What a page or a terminal shows of a running join: rates, latencies and shares, made of documents.
 
-A document has counters; who looks at a join wants to know what happens now. A `JobBoard` takes documents as they arrive.
-It makes a point for the charts of each, and details of the newest one. A counter that falls, or another start of the
-job, begins again: there is no rate across a restart.
+A document has counters; who looks at a join wants to know what happens now. A `JobBoard` takes documents as they
+arrive. It makes a point for the charts of each, and details of the newest one. A counter that falls, or another start
+of the job, begins again: there is no rate across a restart.
 """
 
 from __future__ import annotations
