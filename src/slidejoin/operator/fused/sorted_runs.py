@@ -128,6 +128,7 @@ class FusedRuns(FusedPush):
             and keys_say_all(parts.plan)
             and parts.windows["left"].merge
             and not parts.plan.config.self_join
+            and parts.plan.config.memory_limit is None  # the insertion buffers are no part of what is counted
             and parts.plan.scope.counted is not None
             and not any(parts.plan.bound.filters_side(side) for side in SIDES)
             and range_terms(parts.plan) == (0,)
