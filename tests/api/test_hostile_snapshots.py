@@ -93,7 +93,7 @@ def numbers(part: bytes, change: Callable[[list[int]], list[int]]) -> bytes:
         (-2, lambda found: found[::-1], "nearest rows of 10 left rows differ from the"),
         (-5, lambda found: [-(1 << 62), *found[1:]], "the first rows that waiting rows see should be from"),
         (-5, lambda found: [*found[:-1], 1 << 62], "the first rows that waiting rows see should be from"),
-        (-5, lambda found: found[1:], "the rows that wait differ from the join's"),
+        (-5, lambda found: found[1:], "the snapshot lists .* waiting left rows from ordinal"),
     ],
 )
 def test_positions_of_nearest_answers(part: int, change: Callable[[list[int]], list[int]], text: str) -> None:
@@ -106,7 +106,7 @@ def test_positions_of_nearest_answers(part: int, change: Callable[[list[int]], l
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("waiting", 0, "the rows that wait differ from the join's"),
+        ("waiting", 0, "the snapshot lists .* waiting left rows from ordinal"),
         ("waiting", True, "waiting of deferred of the snapshot should be a whole number"),
         ("folded", {"first": 3, "end": 73}, "left rows from 3 on were folded, but those from 10 to 20 wait"),
         ("folded", {"first": 11, "end": 1 << 70}, "end of folded of deferred of the snapshot should be a whole number"),
@@ -152,7 +152,7 @@ def test_numbers_of_nearest_answers(name: str, value: object, text: str) -> None
         ("left count", ("matched",), ["left", "left"], "matched of the snapshot should be a list without"),
         ("left count", ("memory_limit",), -5, "memory_limit of the snapshot should be a whole number from 1"),
         ("left count", ("finished",), 0, "finished of the snapshot should be true or false, got 0"),
-        ("left count", ("config", "how"), "right", "it says of .* left rows whether they have a match"),
+        ("left count", ("config", "how"), "right", "it has match bits for .* left rows"),
         ("left count", ("config", "window", "slide"), 100, "the window in the state cannot be: CountWindow slide must"),
         ("left count", ("config", "window", "left"), 1e300, "left of the window in the state should be a whole number"),
         ("left count", ("config", "aliases"), ["l"], "aliases of the join of the state should be a list of 2 items"),

@@ -257,7 +257,7 @@ def test_a_join_that_is_not_inner_keeps_its_window_and_may_change_the_rest() -> 
     join = joined(sj.CountWindow(2), how="left")
     join.push(left=rows(1, 2))
     state = join.snapshot()
-    text = r"a join with how='left', of which it has which rows had a match in CountWindow\(2\); .* Create a new Str"
+    text = r"how='left': the snapshot records which rows matched within CountWindow\(2\), .* Create a new Str"
     with pytest.raises(sj.StateError, match=text):
         sj.StreamJoin.restore(state, window=sj.CountWindow(1))
     again = sj.StreamJoin.restore(state, select=["r.id", "l.id"], suffix=" of r")

@@ -99,8 +99,9 @@ def changed(config: JoinSpec, changes: Mapping[str, Any]) -> JoinSpec:
             raise StateError(msg)
         if config.how != "inner":
             msg = (
-                f"the snapshot is of a join with how={config.how!r}, of which it has which rows had a match in "
-                f"{config.window!r}; in another window others have one. {START_ANEW[0].upper()}{START_ANEW[1:]}"
+                f"window= cannot change for how={config.how!r}: the snapshot records which rows matched within "
+                f"{config.window!r}, and another window gives other matches. "
+                f"{START_ANEW[0].upper()}{START_ANEW[1:]}"
             )
             raise StateError(msg)
         _check_window(config.window, new.window)

@@ -343,7 +343,7 @@ def _load_marks(operator: JoinOperator, side: Side, data: bytes | None) -> None:
     stretches = window.payload.stretches
     rows = sum(count for _, count in stretches)
     if (window.matched is None) != (data is None) or (data is not None and len(data) != -(-rows // 8)):
-        msg = f"it says of {8 * len(data or b''):,} {side} rows whether they have a match, which does not fit the join"
+        msg = f"it has match bits for {8 * len(data or b''):,} {side} rows, but the join holds {rows:,}"
         raise StateError(msg)
     if data is None:
         return

@@ -204,7 +204,8 @@ class DeferredPath:
         rows = 0 if self._counted is None else left - self._counted.first("left", left)
         first = 0 if self._counted is None else left - rows
         if got != expected or (tables[0].num_rows, waiting) != (rows, first):
-            msg = f"the rows that wait differ from the join's: {tables[0].num_rows} from {waiting} on, of {left}"
+            listed = f"the snapshot lists {tables[0].num_rows} waiting left rows from ordinal {waiting}"
+            msg = f"{listed}, but the join has {left} left rows, of which {rows} from ordinal {first} wait"
             raise StateError(msg)
         since = int64s(tables[0].column(0), right.first, right.rows_seen, "the first rows that waiting rows see")
         if bool((since[1:] < since[:-1]).any()):
