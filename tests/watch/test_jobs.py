@@ -123,6 +123,19 @@ def test_a_job_serves_its_figures_while_it_runs(tmp_path: Path):
     ]  # fmt: skip
 
 
+def test_counters_do_not_begin_again_with_the_next_run(tmp_path: Path):
+    put_all(tmp_path, 3)
+    assert call("run", write(tmp_path)) == 0
+    with running(tmp_path, LASTING) as (_, base):
+        deadline = time.monotonic() + LIMIT
+        while ("slidejoin_pairs_total", ()) not in (figures := scraped(base)):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert figures["slidejoin_pairs_total", ()] == len(expected(3))
+        assert figures["slidejoin_rows_total", (("side", "right"),)] == 3 * ROWS
+        assert figures["slidejoin_micro_batches_total", ()] == 0
+
+
 def test_a_job_writes_its_history(tmp_path: Path, capsys):
     put_all(tmp_path, 3)
     assert call("run", write(tmp_path)) == 0
@@ -153,6 +166,7 @@ def test_a_lasting_job_writes_about_one_document_a_second(tmp_path: Path):
             time.sleep(0.1)
         deadline = time.monotonic() + LIMIT
         while len(list(read_history(tmp_path / "checkpoint"))) < 3:
+            assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
@@ -165,10 +179,11 @@ def test_a_lasting_job_writes_about_one_document_a_second(tmp_path: Path):
 
 
 def put_all_of(folder: Path, number: int) -> None:
-    """Add one file of each source."""
+    """Add one file of each source, whole at once, as the job is reading."""
     for name in ("a", "b"):
         at = [START + timedelta(seconds=40 * number)]
-        put(folder, name, number, pa.table({"id": [number], "k": [1], "ts": at}))
+        put(folder, "new", number, pa.table({"id": [number], "k": [1], "ts": at}))
+        (folder / "new" / f"{number:03}.parquet").replace(folder / name / f"{number:03}.parquet")
 
 
 @pytest.mark.parametrize(("text", "options"), [(JOB, ["--no-rows"]), (JOB + "\n[watch]\nrows = false\n", [])])

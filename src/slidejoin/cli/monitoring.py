@@ -116,6 +116,7 @@ class SparkMonitoring:
         from slidejoin.watch.spark_totals import QueryTotals  # noqa: PLC0415 - loads Spark
 
         self._monitor, self._totals = monitor, QueryTotals(sides)
+        monitor.joined(self._totals.reading)
 
     def progress(self, progress: Any) -> None:  # noqa: ANN401 - a StreamingQueryProgress
         """Take a micro-batch, if it is a new one."""

@@ -93,7 +93,7 @@ class Listener(Protocol):
         """Hear of rows of the result, in the thread that joins."""
 
     def joined(self) -> None:
-        """Hear that a micro-batch is joined and goes to the writer, in the thread that joins."""
+        """Hear that the join is ready, and that a micro-batch is joined; in the thread that joins."""
 
     def batch(self, done: Done) -> None:
         """Hear of one that is done."""
@@ -186,6 +186,7 @@ class JobPipeline:
         """
         start = perf_counter()
         self._recover()
+        self._listener.joined()
         reader = Thread(target=self._read_ahead, name="slidejoin-read", daemon=True)
         reader.start()
         try:
