@@ -286,6 +286,30 @@ def test_a_history_that_has_lost_its_begin(tmp_path: Path) -> None:
     assert past.notes == ("The history is bounded; figures from before its begin are not in the lines.",)
 
 
+def test_a_micro_batch_that_takes_longer_than_a_reading(tmp_path: Path) -> None:
+    """Rates are from growth to growth; only a longer time without growth is drawn as one."""
+    seen = [
+        (1, 0.0),
+        (2, 0.0),
+        (3, 0.0),
+        (4, 80.0),
+        (5, 80.0),
+        (6, 80.0),
+        (8, 160.0),
+        *((9 + n, 160.0) for n in range(20)),
+    ]
+    past = read_past(history(tmp_path, *(document(BEGAN + at, rows) for at, rows in seen)))
+    line = [(at - BEGAN, value) for at, value in past.rate("slidejoin_rows_total", side="orders")]
+    assert line == [(1, 0.0), (4, 80 / 3), (8, 20.0), (18, 0.0), (28, 0.0)]
+
+
+def test_charts_begin_where_rows_are_counted(tmp_path: Path) -> None:
+    starting = [Document(FACTS, Reading(BEGAN + at)) for at in (3, 6)]
+    past = read_past(history(tmp_path, *starting, document(BEGAN + 7, 50.0), document(BEGAN + 8, 60.0)))
+    assert past.drawn_from == BEGAN + 6
+    assert rates(past) == [50.0, 10.0]
+
+
 def test_quantiles_are_of_the_newest_pushes(tmp_path: Path) -> None:
     fast, slow = Histogram((0.1, 1.0, 10.0), (200, 0, 0, 0), 10.0), Histogram((0.1, 1.0, 10.0), (200, 0, 100, 0), 510.0)
     documents = [

@@ -151,9 +151,9 @@ def _over_time(
         }
         for label, line in lines.items()
     ]
-    ends = [_moment(past.first_time), _moment(past.newest.time)]
+    ends = [_moment(past.drawn_from), _moment(past.newest.time)]
     layout = {
-        "xaxis": {"type": "date", "range": ends} if past.first_time < past.newest.time else {"type": "date"},
+        "xaxis": {"type": "date", "range": ends} if past.drawn_from < past.newest.time else {"type": "date"},
         "yaxis": {"title": {"text": unit}},
         "hovermode": "x unified",
     }

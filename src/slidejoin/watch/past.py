@@ -46,6 +46,9 @@ MOST_POINTS = 1200
 ENOUGH, RECENT = 100, 60.0
 """Pushes of which a quantile is taken, and the seconds that they may be old."""
 
+IDLE = 10.0
+"""Seconds without growth after which a rate is 0."""
+
 MOST_NAMED = 5
 """Lines of a file that are named, if they cannot be read."""
 
@@ -102,6 +105,16 @@ class PastJob:
         return run.documents[0].time if run.began is None else run.began.time
 
     @property
+    def drawn_from(self) -> float:
+        """The last time before rows were counted: a session of Spark takes a while to start."""
+        before = self.first_time
+        for reading in self._readings():
+            if reading.of(ROWS):
+                break
+            before = reading.time
+        return before
+
+    @property
     def seconds(self) -> float:
         """How long all runs took together."""
         return sum(run.seconds for run in self.runs)
@@ -116,7 +129,7 @@ class PastJob:
     # -- lines -------------------------------------------------------------------------------------------------------
 
     def rate(self, name: str, **labels: str) -> Line:
-        """Return how fast a counter has grown, a second."""
+        """Return how fast a counter has grown, a second, from each growth of rows and pairs to the next."""
 
         def speed(before: Reading, now: Reading) -> float | None:
             value, was = now.value(name, **labels), before.value(name, **labels)
@@ -124,7 +137,7 @@ class PastJob:
                 return None
             return max(value - (was or 0.0), 0.0) / (now.time - before.time)
 
-        return self._steps(speed)
+        return self._steps(speed, shown=_growing)
 
     def quantile(self, share: float) -> Line:
         """Return a quantile of the times of pushes at each reading, over the last `ENOUGH` of them or so."""
@@ -154,14 +167,24 @@ class PastJob:
         self,
         value: Callable[[Reading, Reading], float | None],
         since: Callable[[list[Reading], int], int] = lambda _, place: place - 1,
+        shown: Callable[[list[Reading]], list[Reading]] = list,
     ) -> Line:
-        """Return what a function says of each reading and of an earlier one of the run, whose place `since` returns."""
+        """Return what a function says of readings and earlier ones of the run.
+
+        Parameters
+        ----------
+        since : callable
+            Returns the place of the earlier one.
+        shown : callable
+            Returns those of the readings that there are points of.
+        """
         line: Line = []
         for run in self.runs:
             line += [(line[-1][0], None)] if line else []
-            shown = [*([] if run.began is None else [run.began]), *self._shown(run)]
+            points = shown([*([] if run.began is None else [run.began]), *self._shown(run)])
             line += [
-                (shown[place].time, value(shown[since(shown, place)], shown[place])) for place in range(1, len(shown))
+                (points[place].time, value(points[since(points, place)], points[place]))
+                for place in range(1, len(points))
             ]
         return line
 
@@ -206,6 +229,25 @@ class PastJob:
             counts = tuple(one + two for one, two in zip(whole.counts, more.counts, strict=True))
             whole = Histogram(whole.bounds, counts, whole.sum + more.sum)
         return whole
+
+
+def _growing(readings: list[Reading]) -> list[Reading]:
+    """Return the readings at which rows or pairs have grown since the one before, and some of those of idle times.
+
+    Of micro-batches that take longer than a reading, all other readings would say that nothing happens. Of readings
+    before the first rows, the last one is there.
+    """
+    grown: list[Reading] = []
+    counts: tuple[float | None, float | None] = (None, None)
+    for one in readings:
+        rows = one.of(ROWS)
+        now = one.value(PAIRS), sum(rows.values()) if rows else None
+        if now == counts == (None, None):
+            grown = [one]
+        elif not grown or now != counts or one.time - grown[-1].time >= IDLE:
+            grown.append(one)
+            counts = now
+    return grown
 
 
 def _some_pushes_before(shown: list[Reading], place: int) -> int:
