@@ -169,6 +169,7 @@ def test_a_job_is_shown_lost_when_it_is_killed_and_shown_again_when_it_is_back(j
         first.kill()
         expect(page.locator("#state")).to_have_text("lost", timeout=LONG)
         assert page.title().startswith("✕")
+        expect(page.locator(".out .big")).to_have_text("\N{EN DASH}pairs/s")
         stood = number(pairs)
 
         second = Process(job, "run", "job.toml")

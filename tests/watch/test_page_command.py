@@ -6,12 +6,15 @@ import socket
 import subprocess
 import sys
 import time
+from inspect import signature
 
 import pytest
 
+from slidejoin.cli import app
 from slidejoin.cli.jobfile import read_job_text
 from slidejoin.cli.run_file import with_monitoring
 from slidejoin.errors import ConfigError
+from slidejoin.watch.view import LOST_AFTER
 from tests.watch.page_jobs import VALUE, Process, document, with_rows, write_history
 
 JOB = """
@@ -50,6 +53,10 @@ def test_a_page_is_served_until_a_signal_ends_it(checkpoint):
     line = watch.until_said("http://")
     assert line.startswith("checkpoint is shown at http://localhost:")
     assert watch.stop() == 0
+
+
+def test_the_default_of_the_command_is_that_of_the_board():
+    assert signature(app.watch).parameters["lost_after"].default == LOST_AFTER
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def board():
         ("slidejoin_bucket_rows", {"bucket": "0"}, 30),
         ("slidejoin_bucket_rows", {"bucket": "1"}, 10),
         ("slidejoin_bucket_skew", {}, 1.5),
+        ("slidejoin_unmatched_rows_total", {"side": "orders"}, 17),
     ]
     made.add(with_figures(document(1101.0, 1250), *figures))
     return made
@@ -65,6 +66,8 @@ def test_figures_are_shown_in_any_width(board, width):
     ):
         assert part in text, part
     assert "rows of buckets, skew 1.50" in text
+    assert "17 of orders without a match" in " ".join(text.split())
+    assert "index: cells" in text
     assert "p50" in text
 
 

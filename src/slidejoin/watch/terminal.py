@@ -108,7 +108,7 @@ class JobScreen:
         condition = Text.assemble(("on ", "dim"), plain(job["on"]), ("  window ", "dim"), plain(job["window"]))
         yield head
         yield condition
-        yield self._streams(details, points, options.max_width)
+        yield self._streams(details, points, options.max_width, running=state.name == "running")
         panels = [panel for panel in (_latency(details, points), _bars(details), _terms(details)) if panel is not None]
         width = options.max_width // max(len(panels), 1)
         yield Columns(panels, width=width, padding=0) if options.max_width >= PANEL * len(panels) else Group(*panels)
@@ -116,8 +116,13 @@ class JobScreen:
             yield _newest(details["newest"])
         if details["log"]:
             yield _log(details["log"])
+        if job["plan"]:
+            lines = Text("\n".join(plain(line) for line in job["plan"].splitlines()))
+            yield Panel(lines, title="plan", title_align="left", box=box.ROUNDED, border_style="dim")
 
-    def _streams(self, details: dict[str, Any], points: Sequence[dict[str, Any]], width: int) -> RenderableType:
+    def _streams(
+        self, details: dict[str, Any], points: Sequence[dict[str, Any]], width: int, *, running: bool
+    ) -> RenderableType:
         wide = width >= WIDE
         length = SPARK if wide else max(min(width - 66, SPARK), 8)
         points = points[-length:]
@@ -130,7 +135,8 @@ class JobScreen:
             color = COLORS[place % len(COLORS)]
             watermark = NONE if side["watermark"] is None else moment(side["watermark"])
             table.add_row(
-                Text(plain(side["name"]), style=f"bold {color}"), count(side["rate"]), count(side["rows"]),
+                Text(plain(side["name"]), style=f"bold {color}"),
+                count(side["rate"] if running else None), count(side["rows"]),
                 count(side["window"]), watermark + (" ◂" if side["holds"] else ""),
                 *([seconds(side["lag"])] if wide else []),
                 Text(spark(_at(point.get("rows"), place) for point in points), style=color),
@@ -139,13 +145,20 @@ class JobScreen:
         line = Text(spark(point.get("pairs") for point in points), style="green")
         table.add_row(
             Text("pairs", style="bold green"),
-            count(pairs["rate"]),
+            count(pairs["rate"] if running else None),
             count(pairs["total"]),
             *[""] * (3 if wide else 2),
             line,
         )
         marks = [side["watermark"] for side in details["sides"] if side["watermark"] is not None]
         notes = [f"{count(one['rows'])} {one['name']}" for one in details["lost"]]
+        notes += [
+            f"{count(side['unmatched'])} of {plain(side['name'])} without a match"
+            for side in details["sides"]
+            if side["unmatched"]
+        ]
+        if details["feed"]["rows"] is not None:
+            notes.append(f"{count(details['feed']['rows'])} rows wait in the queue")
         if len(marks) > 1:
             notes.insert(0, f"gap of the watermarks {seconds(max(marks) - min(marks))}")
         if details["window_bytes"] is not None:

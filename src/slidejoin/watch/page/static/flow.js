@@ -92,14 +92,14 @@ export function drawFlow(details, points, moving) {
     const part = parts[place];
     for (const point of points) fullest[place] = Math.max(fullest[place], point.window?.[place] ?? 0);
     const most = fullest[place];
-    perSecond(part.rate, side.rate, "rows");
+    perSecond(part.rate, moving ? side.rate : null, "rows");
     say(part.sum, side.rows == null ? "" : `${count(side.rows)} rows`);
     part.bar.style.width = `${most ? Math.min((100 * (side.window ?? 0)) / most, 100) : 0}%`;
     say(part.most, most ? `fullest so far: ${count(most)} rows` : "");
     say(part.rows, side.window == null ? "" : `${count(side.window)} rows`);
     for (const dots of part.dots) setSpeed(dots, moving ? side.rate : 0);
   });
-  perSecond(parts.pairs.rate, pairs.rate, "pairs");
+  perSecond(parts.pairs.rate, moving ? pairs.rate : null, "pairs");
   say(parts.pairs.sum, pairs.total == null ? "" : `${count(pairs.total)} pairs`);
   setSpeed(parts.pairs.dots, moving ? pairs.rate : 0);
   const items = lost.map((one) => [one.name, one.rows]);

@@ -34,7 +34,10 @@ function setState(next) {
   state = next;
   stateAt = performance.now();
   showState();
-  if (changed && details) drawFlow(details, [], state.name === "running");
+  if (changed && details) {
+    drawFlow(details, [], state.name === "running");
+    showKeys();
+  }
 }
 
 // -- drawing ----------------------------------------------------------------------------------------------------------
@@ -52,9 +55,10 @@ function showJob(job) {
 
 function showKeys() {
   const { sides, pairs, latency } = details;
+  const now = (value) => rate(state.name === "running" ? value : null);
   const each = (pick) => sides.map((side, place) => ({ name: side.name, value: pick(side), color: sideColor(place) }));
-  keys(by("keys-rows"), each((side) => rate(side.rate)));
-  keys(by("keys-pairs"), [{ name: "pairs", value: rate(pairs.rate), color: "var(--pairs)" }]);
+  keys(by("keys-rows"), each((side) => now(side.rate)));
+  keys(by("keys-pairs"), [{ name: "pairs", value: now(pairs.rate), color: "var(--pairs)" }]);
   keys(by("keys-latency"), ["p50", "p95", "p99"].map((name, place) => ({ name, value: seconds(latency?.[name]), color: LATENCY[place] })));
   const memory = details.window_bytes == null ? [] : [{ name: "memory", value: bytes(details.window_bytes) }];
   keys(by("keys-window"), [...each((side) => count(side.window)), ...memory]);
