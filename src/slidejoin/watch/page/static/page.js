@@ -79,7 +79,7 @@ function showShares() {
   by("card-terms").hidden = !details.terms.length;
   shares(by("terms"), details.terms.map((one) => ({ name: one.term, share: one.passed, code: true, color: "var(--pairs)" })));
   by("card-steps").hidden = !details.steps.length;
-  shares(by("steps"), details.steps.slice(0, 8).map((one) => ({ name: one.name, share: one.share, color: "var(--stream-5)" })));
+  shares(by("steps"), details.steps.slice(0, 6).map((one) => ({ name: one.name, share: one.share, color: "var(--stream-5)" })));
   by("card-buckets").hidden = !details.buckets.length;
   if (details.buckets.length) {
     const skew = details.skew == null ? [] : [{ name: "largest over mean", value: `${details.skew.toFixed(2)} ×` }];
