@@ -141,7 +141,7 @@ def batches(query: Query, rows: int, pushes: int, first: int, seed: int) -> Iter
         yield left, right
 
 
-def join_of(query: Query, schema: pa.Schema, *, timed: bool) -> sj.StreamJoin:
-    """Return the join of a query, over a window of rows or of time."""
-    window = sj.TimeWindow(f"{WINDOW} milliseconds", on="ts") if timed else sj.CountWindow(WINDOW)
+def join_of(query: Query, schema: pa.Schema, *, timed: bool, rows: int = WINDOW) -> sj.StreamJoin:
+    """Return the join of a query, over a window of that many rows, or milliseconds."""
+    window = sj.TimeWindow(f"{rows} milliseconds", on="ts") if timed else sj.CountWindow(rows)
     return sj.StreamJoin(query.on, window, schemas=(schema, schema), threads=2, **query.options)

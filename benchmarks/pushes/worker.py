@@ -53,7 +53,7 @@ class Case:
         seconds, join = [], self.join
         for left, right in ready:
             # A self-join has one stream, so all rows of a push are its own.
-            given = (left, right)
+            given: tuple[pa.Table, ...] = (left, right)
             if self._self_join:
                 given = (pa.concat_tables([left, right]).sort_by("ts").combine_chunks(),)
             start = perf_counter()

@@ -12,6 +12,10 @@ import numpy as np
 
 from slidejoin.operator.ingest.ingest import columns_of
 from slidejoin.operator.window.side import branch_keys, term_keys
+from slidejoin.predicate import to_sql
+from slidejoin.predicate.expression.expr import And
+from slidejoin.predicate.ranges.terms import RangeTerm
+from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES, other
 
 if TYPE_CHECKING:
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from slidejoin.rows.payload import Payload
     from slidejoin.sides import Side
 
-__all__ = ["Selectivities", "passes", "rows_at_places", "selectivities"]
+__all__ = ["Selectivities", "passed_terms", "passes", "rows_at_places", "selectivities"]
 
 PROBES, STORED, LEAST = 256, 512, 128
 """Rows of one side that are compared with rows of the other one, at most, and at least of either. One pair that passes
@@ -151,6 +155,27 @@ def selectivities(
         passing, closed = _passes(plan.branches[0], role, probes, rows, known)
         samples.append(PairSample(passing, closed, role, scale, max(source[role].num_rows, 1)))
     return Selectivities(samples) if samples else None
+
+
+def passed_terms(plan: Plan, windows: Mapping[Side, SideWindow]) -> list[tuple[str, float]]:
+    """Return each term of the predicate as SQL, and the share of row pairs of the windows that pass it, by a sample.
+
+    The list is empty while there are too few rows, and for a plan of several branches. Filters, which are no ranges,
+    are left out.
+    """
+    if len(plan.branches) != 1:
+        return []
+    none: dict[Side, pa.Table] = {side: empty_of(windows[side].payload.schema) for side in SIDES}
+    seen = selectivities(plan, none, windows)
+    if seen is None:
+        return []
+    terms = enumerate(plan.branches[0].terms)
+    # The others are the window.
+    known = [(place, term.conjuncts) for place, term in terms if isinstance(term, RangeTerm)]
+    return [
+        (to_sql(parts[0] if len(parts) == 1 else And(parts), plan.config.aliases), seen.share(place))
+        for place, parts in known
+    ]
 
 
 def _closings(plan: Plan, stored: SideWindow, coming: pa.Table, pairs: Sequence[tuple[int, int]]) -> list[Closing]:

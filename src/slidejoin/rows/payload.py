@@ -309,7 +309,10 @@ class Payload:
 
     def first(self, otherwise: int) -> int:
         """Return the ordinal of the oldest row stored, `otherwise` if there is none."""
-        return next((chunk.base for chunk in self.chunks if chunk.base < chunk.end), otherwise)
+        for chunk in self.chunks:
+            if chunk.base < chunk.end:
+                return chunk.base
+        return otherwise
 
     # -- leaving -------------------------------------------------------------------------------------------------
 
@@ -332,10 +335,14 @@ class Payload:
 
     def expire_below(self, oldest: int) -> None:
         """Drop the chunks, wherever they stand, whose rows are all older than this event time in ticks."""
+        for chunk in self.chunks:
+            if chunk.time_max is not None and chunk.time_max < oldest:
+                break
+        else:
+            return  # as mostly
         gone = [chunk for chunk in self.chunks if chunk.time_max is not None and chunk.time_max < oldest]
-        if gone:
-            live = [chunk for chunk in self.chunks if chunk.time_max is None or chunk.time_max >= oldest]
-            self._drop(gone, live)
+        live = [chunk for chunk in self.chunks if chunk.time_max is None or chunk.time_max >= oldest]
+        self._drop(gone, live)
 
     def _drop(self, gone: list[Chunk], live: list[Chunk]) -> None:
         newest = self.chunks[-1]

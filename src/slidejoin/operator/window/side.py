@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from slidejoin.index.factory import Keyspace, make_index
-from slidejoin.index.protocol import Occupancy, Unfit
+from slidejoin.index.protocol import Index, Occupancy, Unfit
 from slidejoin.operator.window.distances import Distances
 from slidejoin.operator.window.matched_rows import MatchedRows
 from slidejoin.plan.key_layout import TermKeys
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from slidejoin.index.keys import Prepared
     from slidejoin.index.part_format import SealedPart
-    from slidejoin.index.protocol import Index
     from slidejoin.operator.window.distances import RowDistances
     from slidejoin.plan.branch import Branch
     from slidejoin.plan.composite import Extent
@@ -155,7 +154,7 @@ class SideWindow:
         self.layout: KeyLayout = self._closed(plan.key_layout(side, chosen))
         self.index: Index = self._new_index(chosen.algorithm)
         self.matched = MatchedRows() if marked else None
-        self._marked_chunks = self.payload.chunks
+        self._marked_chunks = self._expired_chunks = self.payload.chunks
 
     def _new_index(self, algorithm: str, next_row: int | None = None) -> Index:
         """Return an empty index for keys of the present layout."""
@@ -286,6 +285,10 @@ class SideWindow:
         """Drop sub-windows of a time window whose event times all lie below `oldest`, rows below `payload_oldest`."""
         if not self.shared:
             self.payload.expire_below(payload_oldest)
+        # The payload has another list since rows were dropped; an index that goes by ordinals expires no others.
+        if self.payload.chunks is self._expired_chunks and type(self.index).expire_below is Index.expire_below:
+            return
+        self._expired_chunks = self.payload.chunks
         self.index.expire_below(self.time_dimension, oldest, self.first)
         old = self.index
         if (smaller := self._refitted(Unfit.SPARSE)) is not None:
