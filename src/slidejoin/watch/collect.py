@@ -12,18 +12,12 @@ from slidejoin.arguments import shown
 from slidejoin.errors import ArgumentTypeError
 from slidejoin.operator.ingest.arrival import NO_TIME
 from slidejoin.operator.stats import PUSH_BOUNDS
-from slidejoin.plan.window_term import TimeScope
-from slidejoin.predicate import to_sql
-from slidejoin.predicate.expression.expr import And
-from slidejoin.predicate.ranges.terms import RangeTerm
-from slidejoin.rows.arrow_buffers import empty_of
 from slidejoin.sides import SIDES
 from slidejoin.watch.reading import Histogram, Reading, event_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    import pyarrow as pa
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slidejoin.api.feed import Feed
@@ -31,7 +25,6 @@ if TYPE_CHECKING:
     from slidejoin.api.one_call import OneCall
     from slidejoin.operator.multiway.figures import MultiStats
     from slidejoin.operator.stats import Stats
-    from slidejoin.sides import Side
     from slidejoin.watch.reading import Value
 
     Measured: TypeAlias = "StreamJoin | MultiJoin | TableJoin | Feed | StreamingQuery"
@@ -114,8 +107,9 @@ def _of_stream(join: StreamJoin) -> list[Value]:
         unmatched = {"left": stats.unmatched_left, "right": stats.unmatched_right}
         values += [("slidejoin_unmatched_rows_total", {"side": side}, rows) for side, rows in unmatched.items()]
     scope, clock = operator.plan.scope, operator.clock
-    if isinstance(scope, TimeScope) and scope.scale is not None:
-        tick = 10.0**-scope.scale
+    scale: int | None = getattr(scope, "scale", None)  # which count windows do not have, and integers have not set
+    if scale is not None:
+        tick = 10.0**-scale
         newest: dict[str, float] = {side: clock.newest(side) * tick for side in sides if clock.newest(side) != NO_TIME}
         held_by = None if spec.self_join else clock.held_by
         values += event_times(newest, dict.fromkeys(sides, scope.lateness * tick), held_by)
@@ -205,21 +199,11 @@ def passed_terms(join: StreamJoin | TableJoin) -> list[tuple[str, float]]:
 @one_call
 def _terms(join: StreamJoin | TableJoin) -> list[tuple[str, float]]:
     operator = join._state.operator  # noqa: SLF001 - see above
-    if operator is None or len(operator.plan.branches) != 1:
+    if operator is None:
         return []
-    from slidejoin.operator.selectivity import selectivities  # noqa: PLC0415 - loaded by who has rows
+    from slidejoin.operator import selectivity  # noqa: PLC0415 - loaded by who has rows
 
-    plan, windows = operator.plan, operator.windows
-    none: dict[Side, pa.Table] = {side: empty_of(windows[side].payload.schema) for side in SIDES}
-    seen = selectivities(plan, none, windows)
-    if seen is None:
-        return []
-    aliases = plan.config.aliases
-    return [
-        (to_sql(term.conjuncts[0] if len(term.conjuncts) == 1 else And(term.conjuncts), aliases), seen.share(place))
-        for place, term in enumerate(plan.branches[0].terms)
-        if isinstance(term, RangeTerm)
-    ]
+    return selectivity.passed_terms(operator.plan, operator.windows)
 
 
 def _steps(seconds: Mapping[str, float]) -> list[Value]:

@@ -15,7 +15,7 @@ from slidejoin.watch.figures import FIGURES, figures_by_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["INFINITE", "Histogram", "Labels", "Reading", "Sample", "Value", "event_times"]
+__all__ = ["INFINITE", "FigureValue", "Histogram", "Labels", "Reading", "Value", "event_times"]
 
 INFINITE = "+Inf"
 """The bound of the last bucket, as Prometheus writes it."""
@@ -97,7 +97,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class FigureValue:
     """The value of a figure with its labels."""
 
     name: str
@@ -171,12 +171,12 @@ class Reading(Printed):
             if own == name and not isinstance(value, Histogram)
         }
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[FigureValue]:
         """Yield all values, in the order of the table of figures."""
         for figure in FIGURES:
             for (name, labels), value in self.values.items():
                 if name == figure.name:
-                    yield Sample(name, dict(labels), value)
+                    yield FigureValue(name, dict(labels), value)
 
     def with_values(self, *values: Value, time: float | None = None) -> Reading:
         """Return the reading with further values, or others in place of those that it has: name, labels, value."""
@@ -266,7 +266,7 @@ def _key(name: str, labels: Mapping[str, str]) -> tuple[str, Labels]:
     return name, tuple((label, str(labels[label])) for label in expected)
 
 
-def _plain(sample: Sample) -> dict[str, Any]:
+def _plain(sample: FigureValue) -> dict[str, Any]:
     head: dict[str, Any] = {"name": sample.name, "labels": sample.labels}
     if not isinstance(sample.value, Histogram):
         return head | {"value": sample.value}
@@ -287,7 +287,7 @@ def _read(plain: Mapping[str, Any]) -> tuple[tuple[str, Labels], float | Histogr
     return key, Histogram(tuple(bounds), tuple(counts), float(plain["sum"]))
 
 
-def _shown(sample: Sample) -> str:
+def _shown(sample: FigureValue) -> str:
     labels = ", ".join(value for value in sample.labels.values() if value)
     return sample.name.removeprefix("slidejoin_") + (f" ({labels})" if labels else "")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from slidejoin.sides import Side
+    from slidejoin.watch.reading import Value
 
 __all__ = ["QueryTotals", "query_reading"]
 
@@ -89,7 +90,7 @@ class QueryTotals:
         """Return the figures of all joins of the query, as they are after the last micro-batch that was taken."""
         with self._lock:
             now, sums = time.time(), self._sums
-            reading = Reading(now).with_values(
+            values: list[Value] = [
                 *(("slidejoin_rows_total", {"side": side}, sums[f"rows_{side}"]) for side in self._sides),
                 ("slidejoin_pairs_total", {}, sums["pairs"]),
                 ("slidejoin_late_rows_total", {"side": ""}, sums["late_rows"]),
@@ -99,7 +100,8 @@ class QueryTotals:
                 ("slidejoin_micro_batches_total", {}, self._batches.count),
                 ("slidejoin_push_seconds", {}, self._batches),
                 *(("slidejoin_step_seconds_total", {"step": step}, spent) for step, spent in self._seconds.items()),
-            )
+            ]
+            reading = Reading(now).with_values(*values)
             return self._with_times(self._with_buckets(reading)).at(now)
 
     def _with_buckets(self, reading: Reading) -> Reading:
