@@ -375,6 +375,8 @@ def test_what_is_no_checkpoint_or_has_no_history(tmp_path: Path) -> None:
         ConfigError, match=r"plain is not a checkpoint: expected a folder with embedded\.json, of a job"
     ):
         write_report(plain, file)
+    with pytest.raises(ConfigError, match="plain is not a checkpoint"):
+        write_report(plain, plain / "report.html")
     (job / "checkpoint").mkdir(parents=True)
     (job / "checkpoint" / "embedded.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"job is not a checkpoint: .* Its folder .*job/checkpoint is one: give that"):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["Line", "PastJob", "PastRun", "read_past"]
+__all__ = ["Line", "PastJob", "PastRun", "check_checkpoint", "read_past"]
 
 Line: TypeAlias = "list[tuple[float, float | None]]"
 """Unix times and values; None is a gap."""

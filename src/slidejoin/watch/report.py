@@ -18,7 +18,7 @@ from slidejoin import __version__
 from slidejoin.errors import ConfigError, MissingPackageError
 from slidejoin.watch.bench_charts import read_bench
 from slidejoin.watch.charts import ReportChart, ReportTable, charts_of, counted, tables_of, took
-from slidejoin.watch.past import read_past
+from slidejoin.watch.past import check_checkpoint, read_past
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,7 +105,7 @@ def _expected() -> str:
 
 
 def _check_target(source: Path, file: Path) -> None:
-    """Refuse places where a report would replace something else."""
+    """Refuse a source that cannot be one, and places where a report would replace something else."""
     if "://" in str(source) or ":/" in str(source):  # a path has lost one of the slashes
         msg = f"{source}: a report reads files of this machine. {_expected()}"
         raise ConfigError(msg)
@@ -115,6 +115,8 @@ def _check_target(source: Path, file: Path) -> None:
     if not file.parent.is_dir():
         msg = f"--output {file}: there is no folder {file.parent}; make it first"
         raise ConfigError(msg)
+    if source.is_dir():
+        check_checkpoint(source)
     own, there = source.resolve(), file.resolve()
     if there == own or (own.is_dir() and there.is_relative_to(own)):
         what = "in the checkpoint" if own.is_dir() else "the file to read"
