@@ -19,8 +19,17 @@ SECTION = re.compile(
 )
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LOCAL_SOURCE = re.compile(r"^source:\n  path: \.\./\.\.\n", re.MULTILINE)
-CONTEXT_VERSION = re.compile(r'^  version: "([^"]+)"$', re.MULTILINE)
-CITED_VERSION = re.compile(r"^version: (\S+)$", re.MULTILINE)
+_IMAGE = r"^ +image: slidejoin[\w-]*:(\S+)$"
+REPEATED = {
+    "CITATION.cff": r"^version: (\S+)$",
+    "packaging/conda/recipe.yaml": r'^  version: "([^"]+)"$',
+    "deploy/Dockerfile": r"^ARG VERSION=(\S+)$",
+    "deploy/spark/Dockerfile": r"^ARG VERSION=(\S+)$",
+    "deploy/kubernetes/embedded.yaml": _IMAGE,
+    "deploy/kubernetes/spark.yaml": _IMAGE,
+}
+"""Files that repeat the version, and the lines in which they do."""
+FIXTURES = "tests/upgrades/fixtures"
 CITED_DATE = re.compile(r"^date-released: (\S+)$", re.MULTILINE)
 
 
@@ -72,14 +81,16 @@ def not_ready(source: Source, tag: str | None, uncommitted: Iterable[str]) -> li
         said.append(f"CHANGELOG.md has no date for {source.version}: write ## [{source.version}] - {_today()}")
     if not text:
         said.append(f"CHANGELOG.md says nothing about {source.version}")
-    citation, recipe = source.text("CITATION.cff"), source.text("packaging/conda/recipe.yaml")
-    for file, pattern, found in (
-        ("CITATION.cff", CITED_VERSION, citation),
-        ("packaging/conda/recipe.yaml", CONTEXT_VERSION, recipe),
-    ):
-        named = pattern.search(found)
-        if named is None or named[1] != source.version:
-            said.append(f"{file} has the version {named[1] if named else None}: write {source.version}")
+    for file, line in REPEATED.items():
+        said += [
+            f"{file} has the version {named}: write {source.version}"
+            for named in dict.fromkeys(re.findall(line, source.text(file), re.MULTILINE) or [None])
+            if named != source.version
+        ]
+    minor = ".".join(source.version.split(".")[:2])
+    if f"{FIXTURES}/{minor}/manifest.json" not in source.tracked:
+        said.append(f"{FIXTURES}/{minor} is not there: run python -m tests.upgrades.write_fixtures {minor}")
+    citation = source.text("CITATION.cff")
     cited = CITED_DATE.search(citation)
     if date is not None and (cited is None or cited[1] != date):
         said.append(f"CITATION.cff has the date {cited[1] if cited else None}: write date-released: {date}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import slidejoin
 from scripts import release, sbom
 from scripts.archives import ReleaseError
 from scripts.pythons import Interpreter, Trial, interpreter, supported, try_wheel, versions_file
-from scripts.release_state import Source, not_ready, notes, version_of
+from scripts.release_state import REPEATED, Source, not_ready, notes, version_of
 from tests.packaging.examples import ROOT
 
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -34,24 +36,29 @@ CHANGELOG = """\
 
 - Older.
 """
-EMPTY = {"CHANGELOG.md": "## [0.3.0] - unreleased\n\n", "CITATION.cff": "version: 0.2.0\n"}
 RECIPE = "packaging/conda/recipe.yaml"
+LINES = {
+    "CITATION.cff": "version: {}\n",
+    RECIPE: '  version: "{}"\n',
+    "deploy/Dockerfile": "ARG VERSION={}\n",
+    "deploy/spark/Dockerfile": "ARG VERSION={}\n",
+    "deploy/kubernetes/embedded.yaml": "          image: slidejoin:{}\n",
+    "deploy/kubernetes/spark.yaml": "  image: slidejoin-spark:{}\n",
+}
 
 
-def source(folder, files, version="0.3.0"):
+def source(folder, files, tracked=()):
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    return Source(folder, "0" * 40, version, 1_700_000_000, [])
+    return Source(folder, "0" * 40, "0.3.0", 1_700_000_000, list(tracked))
 
 
-def ready(folder):
-    files = {
-        "CHANGELOG.md": CHANGELOG.format(date="2026-02-03"),
-        "CITATION.cff": "version: 0.3.0\ndate-released: 2026-02-03\n",
-        RECIPE: '  version: "0.3.0"\n',
-    }
-    return source(folder, files)
+def ready(folder, version="0.3.0"):
+    files = {name: line.format(version) for name, line in LINES.items()}
+    files |= {"CHANGELOG.md": CHANGELOG.format(date="2026-02-03")}
+    files["CITATION.cff"] += "date-released: 2026-02-03\n"
+    return source(folder, files, ["tests/upgrades/fixtures/0.3/manifest.json"])
 
 
 def test_a_commit_whose_files_agree_is_ready(tmp_path):
@@ -59,16 +66,31 @@ def test_a_commit_whose_files_agree_is_ready(tmp_path):
 
 
 def test_what_is_missing_is_said_with_what_to_write(tmp_path):
-    said = not_ready(source(tmp_path, EMPTY | {RECIPE: '  version: "0.2.0"\n'}), "v0.2.0", ["README.md"])
+    ready(tmp_path, version="0.2.0")
+    one = source(tmp_path, {"CHANGELOG.md": "## [0.3.0] - unreleased\n\n", RECIPE: "\n"})
+    said = not_ready(one, "v0.2.0", ["README.md"])
     assert said == [
         "README.md has changes that are not committed; they are not in the archives",
         "the tag is v0.2.0, and the version is 0.3.0: expected v0.3.0",
         said[2],
         "CHANGELOG.md says nothing about 0.3.0",
-        "CITATION.cff has the version 0.2.0: write 0.3.0",
-        f"{RECIPE} has the version 0.2.0: write 0.3.0",
+        *(f"{name} has the version {None if name == RECIPE else '0.2.0'}: write 0.3.0" for name in LINES),
+        "tests/upgrades/fixtures/0.3 is not there: run python -m tests.upgrades.write_fixtures 0.3",
     ]
     assert said[2].startswith("CHANGELOG.md has no date for 0.3.0: write ## [0.3.0] - 20")
+
+
+def test_all_files_that_repeat_the_version_have_it():
+    assert REPEATED.keys() == LINES.keys()
+    for name, line in REPEATED.items():
+        found = set(re.findall(line, (ROOT / name).read_text("utf-8"), re.MULTILINE))
+        assert found == {slidejoin.__version__}, name
+
+
+def test_no_other_file_of_an_image_names_the_version():
+    files = [path for path in (ROOT / "deploy").rglob("*") if path.suffix in {".yaml", ".toml", ""} and path.is_file()]
+    named = {path.relative_to(ROOT).as_posix() for path in files if slidejoin.__version__ in path.read_text("utf-8")}
+    assert named <= REPEATED.keys()
 
 
 def test_the_day_of_the_citation_is_that_of_the_changelog(tmp_path):
