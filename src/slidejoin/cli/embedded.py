@@ -272,6 +272,9 @@ class _Listening:
     def joined(self) -> None:
         self._monitoring.joined(self._join)
 
+    def waiting(self) -> None:
+        self._monitoring.waiting(self._join)
+
     def batch(self, done: Done) -> None:
         self._monitoring.batch(done.rows_out, done.bad)
         if done.rows_in or done.rows_out:
@@ -376,14 +379,14 @@ def _stream(
         pipeline = JobPipeline(ready.sources, ready.join, sink, checkpoint, timing, listening, stop)
         with monitoring.running(ready.join.explain(), None if job.sink.checkpoint is None else folder):
             totals = pipeline.run()
-            monitoring.joined(ready.join, last=True)
+            monitoring.joined(ready.join, now=True)
         return _totals(totals, stopped=stop.is_set())
 
 
 def _tables(ready: EmbeddedJob, reporter: Reporter, stop: Event, out: TextIO, monitoring: JobMonitoring) -> RunTotals:
     with monitoring.running(ready.join.explain()):
         totals = _tables_run(ready, reporter, stop, out)
-        monitoring.joined(ready.join, last=True)
+        monitoring.joined(ready.join, now=True)
     return totals
 
 

@@ -84,15 +84,20 @@ class JobMonitoring:
         """Take rows of the result."""
         self.monitor.rows(table)
 
-    def joined(self, join: JobJoin, *, last: bool = False) -> None:
-        """Look at the figures of a join, for the `last` time or not."""
+    def waiting(self, join: JobJoin) -> None:
+        """Look at the figures of a join, if it has done more since the last look."""
+        if self.monitor.is_stale:
+            self.joined(join)
+
+    def joined(self, join: JobJoin, *, now: bool = False) -> None:
+        """Look at the figures of a join, if the last look is not recent, or `now`."""
         from slidejoin.watch.collect import metrics, passed_terms  # noqa: PLC0415 - the join is loaded by now
 
         def terms() -> list[tuple[str, float]]:
             self._show(join.explain())  # the index may be another one by now
             return [(SECRETS.out_of(term), share) for term, share in passed_terms(join.join)]
 
-        self.monitor.joined(lambda: metrics(join.join), terms, last=last)
+        self.monitor.joined(lambda: metrics(join.join), terms, now=now)
 
     def batch(self, rows_out: int, bad: Mapping[str, int]) -> None:
         """Count a micro-batch that is committed."""
@@ -122,7 +127,7 @@ class SparkMonitoring:
         """Take a micro-batch, if it is a new one."""
         with self._monitor.guarded("the figures of the join cannot be read"):
             self._totals.take(progress)
-        self._monitor.joined(self._totals.reading)
+        self._monitor.joined(self._totals.reading, now=True)
 
     def batch(self, rows_out: int, bad: int) -> None:
         """Count a micro-batch that was reported."""

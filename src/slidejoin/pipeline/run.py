@@ -85,7 +85,7 @@ class PipelineTotals:
 
 
 class Listener(Protocol):
-    """Hears of micro-batches, but for `rows` and `joined` from another thread than the one that runs the pipeline."""
+    """Hears of micro-batches, in another thread than the one that joins, where nothing else is said."""
 
     idle_seconds: float
 
@@ -94,6 +94,9 @@ class Listener(Protocol):
 
     def joined(self) -> None:
         """Hear that the join is ready, and that a micro-batch is joined; in the thread that joins."""
+
+    def waiting(self) -> None:
+        """Hear, often, that no rows have come yet, in the thread that joins."""
 
     def batch(self, done: Done) -> None:
         """Hear of one that is done."""
@@ -286,6 +289,7 @@ class JobPipeline:
                 arrived = self._arrived.get(timeout=POLL)
             except Empty:
                 self._writer.check()
+                self._listener.waiting()
                 now = monotonic()
                 if self._stop.is_set():
                     return

@@ -26,6 +26,9 @@ VERSION = 1
 MOST_PAIRS, MOST_LINES = 20, 50
 """Newest rows and log lines of a document."""
 
+SMALL = 10
+"""Times as many rows as are shown: tables up to that are held whole."""
+
 MOST_BYTES = 1 << 20
 """Of newest rows that are held."""
 
@@ -193,8 +196,9 @@ class NewestPairs:
         newest = table.slice(max(table.num_rows - self._most, 0))
         if newest.nbytes > MOST_BYTES:
             return  # rows that wide are not for people
-        # A copy, as a slice would hold the memory of the whole table.
-        newest = newest.take(list(range(newest.num_rows)))
+        if table.num_rows > SMALL * self._most:
+            # A copy, as a slice holds the memory of the whole table.
+            newest = newest.take(list(range(newest.num_rows)))
         with self._lock:
             self._tables.append(newest)
             while len(self._tables) > 1 and sum(one.num_rows for one in self._tables[1:]) >= self._most:

@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 EVERY, IDLE_EVERY = 1.0, 3.0
 """Seconds between two documents: while micro-batches are committed, and while there are none."""
 
+LOOK_EVERY = 0.1
+"""Seconds between two looks at the figures of the join, which take some tenths of a millisecond."""
+
 TERMS_EVERY = 10.0
 """Seconds between two samples of how many row pairs pass each term: a sample takes some milliseconds."""
 
@@ -46,6 +49,8 @@ class JobMonitor:
     ----------
     lines : NewestLines
         The newest lines of the log.
+    is_stale : bool
+        Whether the join has done more since the last look.
 
     Examples
     --------
@@ -69,7 +74,8 @@ class JobMonitor:
         self._lock = Lock()
         self._joined: Reading | None = None
         self._terms: tuple[PassedTerm, ...] = ()
-        self._sampled = float("-inf")
+        self.is_stale = False
+        self._looked = self._sampled = float("-inf")
         self._warned: set[str] = set()
         self._ended = False
         self._batches = self._result_rows = self._bad_rows = 0
@@ -91,9 +97,9 @@ class JobMonitor:
         read: Callable[[], Reading],
         terms: Callable[[], Sequence[tuple[str, float]]] | None = None,
         *,
-        last: bool = False,
+        now: bool = False,
     ) -> None:
-        """Look at the figures of the join, and from time to time at its terms.
+        """Look at the figures of the join, and from time to time at its terms, unless the last look is recent.
 
         Parameters
         ----------
@@ -101,13 +107,18 @@ class JobMonitor:
             Returns the figures of the join.
         terms : callable, optional
             Returns the terms of its predicate, and the share of row pairs that pass each.
-        last : bool
-            Whether this is the last look: then it is at the terms too.
+        now : bool
+            Look in any case, at the terms too.
         """
+        at = time.monotonic()
+        self.is_stale = not now and at - self._looked < LOOK_EVERY
+        if self.is_stale:
+            return
+        self._looked = at
         with self.guarded("the figures of the join cannot be read"):
             self._joined = read()
-            if terms is not None and (last or time.monotonic() - self._sampled >= TERMS_EVERY):
-                self._sampled = time.monotonic()
+            if terms is not None and (now or at - self._sampled >= TERMS_EVERY):
+                self._sampled = at
                 self._terms = tuple(PassedTerm(*one) for one in terms())
 
     def batch(self, rows_out: int, bad: int = 0) -> None:
