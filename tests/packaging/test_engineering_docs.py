@@ -11,7 +11,19 @@ from tests.packaging.examples import ROOT
 
 PACKAGE = ROOT / "src" / "slidejoin"
 PAGES = ["CONTRIBUTING.md", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/engineering").rglob("*.md"))]
-FOLDERS = ("src", "tests", "scripts", "benchmarks", "demo", "examples", "docs", "requirements", "packaging", ".ci", ".github")
+FOLDERS = (
+    "src",
+    "tests",
+    "scripts",
+    "benchmarks",
+    "demo",
+    "examples",
+    "docs",
+    "requirements",
+    "packaging",
+    ".ci",
+    ".github",
+)
 MADE = (".venv", ".cache", "site", "dist")
 """What is there only after a build."""
 
