@@ -130,3 +130,10 @@ def test_badges_of_the_readme_are_of_workflows_that_there_are():
     named = re.findall(r"actions/workflows/([\w.]+)/badge\.svg", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert named
     assert set(named) <= set(NAMES)
+
+
+def test_newer_actions_are_proposed_with_a_subject_that_the_hook_takes():
+    (update,) = yaml.safe_load((FOLDER.parent / "dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    assert update["package-ecosystem"] == "github-actions"
+    assert update["cooldown"]["default-days"] >= 7
+    assert re.fullmatch(r"[a-z][a-z0-9_./-]*:", update["commit-message"]["prefix"])
