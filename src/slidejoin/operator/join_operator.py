@@ -159,6 +159,8 @@ class JoinOperator:
         self._due = min(plan.tuning.crowding_check_rows, self._advisor.due)
         self._pushes = self.changes = 0
         """Grows as soon as a push has taken rows; a push that fails before that changes nothing."""
+        self.ended = 0.0
+        """When the last push ended, of `time.perf_counter`: who times pushes reads the clock once less."""
         INTERPRETER.planned()
 
     # -- one push ----------------------------------------------------------------------------------------------------
@@ -358,7 +360,7 @@ class JoinOperator:
         rows = left.rows_seen + right.rows_seen
         if rows >= self._due:
             self._adapt(rows)
-        self.stats.since("expire", start)
+        self.ended = self.stats.since("expire", start)
 
     def _expire_counted(self) -> None:
         """Expire the rows that have left a count window."""

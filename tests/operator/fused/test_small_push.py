@@ -103,7 +103,9 @@ def limits(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("limits")
-@pytest.mark.parametrize("on", ["l.k BETWEEN r.k - 2 AND r.k + 3", "l.k = r.k"])
+@pytest.mark.parametrize(
+    "on", ["l.k BETWEEN r.k - 2 AND r.k + 3", "l.k = r.k", "l.k = r.k AND l.i BETWEEN r.i - 3 AND r.i + 1"]
+)
 @pytest.mark.parametrize("options", OPTIONS)
 @settings(max_examples=settings.default.max_examples // 4)
 @given(
@@ -144,6 +146,21 @@ def test_most_small_pushes_are_taken_in_one_call(
         left, right = (batch(random.integers(0, 9000, rows).tolist(), [number] * rows) for _ in "lr")
         both.push({"left": left, "right": right, "order_by": order_by})
     assert short.taken > 500
+
+
+@pytest.mark.parametrize("window", [sj.CountWindow(3000), sj.TimeWindow(400, on="i")], ids=["rows", "time"])
+def test_keys_too_far_apart_for_a_place_are_checked_whole(window: sj.CountWindow | sj.TimeWindow) -> None:
+    common: dict[str, Any] = {"on": f"l.i = r.i AND l.k BETWEEN r.k - {1 << 30} AND r.k + {1 << 30}", "window": window}
+    short, random = Watched(**common), np.random.default_rng(4)
+    both = Twins(short.join, **common, schemas=(SCHEMA, SCHEMA))
+    for number in range(200):
+        rows = 6 if number % 50 else 1000
+        left, right = (batch(random.integers(0, 1 << 34, rows).tolist(), [number // 10] * rows) for _ in "lr")
+        both.push({"left": left, "right": right, "order_by": "i"})
+    operator = short.join._state.operator
+    assert operator is not None
+    assert all(one.index.wide for one in operator.windows.values())
+    assert short.taken > 150
 
 
 def test_slices_of_columns_with_nulls() -> None:

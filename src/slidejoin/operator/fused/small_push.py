@@ -111,7 +111,7 @@ class SmallPushSide:
         self._index: Index | None = None
         self.table: BandCells | None = None
         """The table that the last `look` saw."""
-        self._timed = TIMES in keys
+        self._timed, self._packed = TIMES in keys, KEY not in keys
         self._ring = np.empty(0, np.int64)  # what the other side's probes check event times by
         self._seen = self._stored = np.empty((0, 0), np.int64)
         self._first = self._marks = self._mark_bytes = 0
@@ -138,12 +138,12 @@ class SmallPushSide:
         if window.index is not self._index:
             self._index, self.table = window.index, cell_table(window.index)
         cells, seen = self.table, window.rows_seen
-        if cells is None or cells.wide or cells.is_full(seen + rows):
+        if cells is None or (cells.wide and not self._packed) or cells.is_full(seen + rows):
             return False
         if cells.slots is not self._slots or cells.pool is not self._pool:
             self._role.look_at(cells, self._work)
             self._slots, self._pool = cells.slots, cells.pool
-        if self._timed and not self._has_room(cells, rows):
+        if (self._timed or cells.wide) and not self._has_room(cells, rows):
             return False
         words[at + ROWS], words[at + SEEN] = rows, seen
         if not rows:
@@ -162,7 +162,7 @@ class SmallPushSide:
         return True
 
     def _has_room(self, cells: BandCells, rows: int) -> bool:
-        """Tell whether the event times of rows have room where those who probe them check them."""
+        """Tell whether event times and keys of rows have room where those who probe them check them."""
         ring, window = cells.stored, self.window
         if ring is None or ring.shape[0] < window.rows_seen + rows - cells.floor or window.stretched(rows):
             return False

@@ -171,12 +171,20 @@ def _in_time(small: np.record, left_rank: NDArray[np.int64], right_rank: NDArray
 
 
 @inlined
-def _store_times(side: np.record, role: np.record) -> None:
-    """Store the event times of one side's rows where those who probe them, the other role, check them."""
-    times, stored, latest = i64_at(side.times, side.rows), i64_in(role.stored), EARLIEST
+def _store_checked(side: np.record, role: np.record, timed: bool) -> None:
+    """Store what the probes of one side's rows, those of the other role, check: event times, and keys if `wide`."""
+    if side.rows == 0 or not (timed or role.wide != 0):
+        return
+    stored, columns, latest = i64_in(role.stored), role.stored_columns, EARLIEST
+    mask, keys = stored.size // columns - 1, i64_at(side.key, side.rows)
     for n in range(side.rows):
-        stored[U64((side.seen + 1 + n) & (stored.size - 1))] = times[U64(n)]
-        latest = max(latest, times[U64(n)])
+        at = ((side.seen + 1 + n) & mask) * columns
+        if role.wide != 0:
+            stored[U64(at + columns - 1)] = keys[U64(n)]
+        if timed:
+            time = i64_at(side.times, side.rows)[U64(n)]
+            stored[U64(at + role.time_column)] = time
+            latest = max(latest, time)
     side.latest = latest
 
 
@@ -216,10 +224,11 @@ def push_small(words: NDArray[np.int64], small_words: NDArray[np.int64]) -> None
         _store(other)
     _look_at(work.roles[LEFT], own, other.seen, 0)
     _look_at(work.roles[RIGHT], other, own.seen, small.self_join)
-    if small.timed != 0:
+    timed = small.timed != 0
+    if timed:
         work.roles[LEFT].times, work.roles[RIGHT].times = own.times, other.times
-        _store_times(own, work.roles[RIGHT])
-        _store_times(other, work.roles[LEFT])
+    _store_checked(own, work.roles[RIGHT], timed)
+    _store_checked(other, work.roles[LEFT], timed)
     left, right = i64_at(small.left_out, small.places), i64_at(small.right_out, small.places)
     work.aside = small.aside
     meet(
