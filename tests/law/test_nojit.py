@@ -74,3 +74,14 @@ def test_fixed_self_join_against_the_oracle(window: str) -> None:
     case = case_of("inequalities", window, self_join=True)
     assert_pairs(case, "strict")
     assert_counts(case)
+
+
+@pytest.mark.nojit
+def test_many_streams() -> None:
+    windows = {"orders": sj.CountWindow(100), "quotes": sj.CountWindow(100), "news": sj.CountWindow(10)}
+    on = "orders.s = quotes.s AND orders.s = news.s AND orders.price BETWEEN quotes.bid AND quotes.ask"
+    join = sj.MultiJoin(windows, on=on, select=["orders.id", "quotes.bid", "news.line"])
+    join.push(quotes={"s": ["A", "A", "B"], "bid": [98, 140, 98], "ask": [104, 144, 104]})
+    join.push(orders={"id": [1, 2], "s": ["A", "A"], "price": [103, 120]})
+    pairs = join.push(news={"s": ["A", "B"], "line": ["A rises", "B falls"]}).to_pylist()
+    assert pairs == [{"id": 1, "bid": 98, "line": "A rises"}]

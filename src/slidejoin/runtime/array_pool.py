@@ -145,7 +145,7 @@ def _aligned(size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def _rounded(size: int) -> int:
     """Round up by a quarter at most, so that arrays of nearly the same size can stand in for each other."""
-    step = 1 << max(0, size.bit_length() - 3)
+    step = 1 << max(0, int(size).bit_length() - 3)  # kernels in plain Python give integers of NumPy
     return -(-size // step) * step
 
 
