@@ -16,8 +16,8 @@ MOST_IN_TIME = 90
 OTHERS = {
     "float band": (400, 460),
     "decimal band": (240, 300),
-    "symbol and band": (310, 360),
-    "symbol within a second": (310, 360),
+    "symbol and band": (190, 220),
+    "symbol within a second": (190, 220),
     "NULLs and band": (530, 670),
     "two bands": (460, 530),
     "two inequalities": (340, 410),
