@@ -1,13 +1,12 @@
 """What it costs that a join counts its pushes by their time: pushes with and without that, in turns on one join.
 
-``python -m benchmarks.push_times``. Besides the pushes it times the count alone, two reads of the clock included, which
-depends little on what else the machine does.
+``python -m benchmarks.push_times``. Besides the pushes it times the count alone, with its read of the clock, which
+depends less on what else the machine does.
 """
 
 from __future__ import annotations
 
 import sys
-from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import median
@@ -21,7 +20,7 @@ from benchmarks.command import main
 from slidejoin.api.stream_join import StreamJoin
 from slidejoin.bench.report import Report, Spread
 from slidejoin.errors import ConfigError
-from slidejoin.operator.stats import PUSH_BOUNDS, PushTimes
+from slidejoin.operator.stats import MOST_RECENT, PushTimes
 from slidejoin.spec.window import CountWindow
 
 if TYPE_CHECKING:
@@ -77,34 +76,30 @@ class PushTimesReport(Report):
         yield f"the count alone     {self.alone.median:8.3f} us, {share:.2%} of a push"
 
 
-def _plain(join: StreamJoin, left: pa.Table, right: pa.Table) -> pa.Table:
+def _plain(
+    join: StreamJoin, left: pa.Table | None = None, right: pa.Table | None = None, *, order_by: str | None = None
+) -> pa.Table:
     """Push as `StreamJoin.push` does, without the count."""
     if join._turns is not None or join._fed_by is not None:  # noqa: SLF001 - as there
         join._check_others()  # noqa: SLF001
     with join._lock:  # noqa: SLF001
         join._busy = True  # noqa: SLF001
         try:
-            return join._push(left, right, None)  # noqa: SLF001
+            return join._push(left, right, order_by)  # noqa: SLF001
         finally:
             join._busy = False  # noqa: SLF001
 
 
-class _Counting:
-    """Has what a join counts in."""
-
-    def __init__(self) -> None:
-        self.push_times = PushTimes()
-
-
 def _alone() -> float:
     """Return the microseconds of a count, less those of the loop around it."""
-    join = _Counting()
+    times = PushTimes()
     start = perf_counter()
     for _ in repeat(None, COUNTS):
         began = perf_counter()
-        spent, times = perf_counter() - began, join.push_times
-        times.counts[bisect_left(PUSH_BOUNDS, spent)] += 1
-        times.seconds += spent
+        recent = times.recent
+        recent.append(began + 4e-5 - began)
+        if len(recent) >= MOST_RECENT:
+            times.fold()
     whole = perf_counter() - start
     start = perf_counter()
     for _ in repeat(None, COUNTS):
@@ -145,6 +140,7 @@ def run(*, window: int = 1 << 17, push: int = 256, pushes: int = 20_000, seed: i
     half = max(SPAN // window, 1)
     join = StreamJoin(on=f"l.a BETWEEN r.b - {half} AND r.b + {half}", window=CountWindow(window), threads=1)
     join.push(*_tables(random, window))
+    push_of = {True: StreamJoin.push, False: _plain}
     counted: list[float] = []
     plain: list[float] = []
     alone: list[float] = []
@@ -156,7 +152,7 @@ def run(*, window: int = 1 << 17, push: int = 256, pushes: int = 20_000, seed: i
             for counts in random.permutation([True, False]):
                 left, right = _tables(random, push // 2)
                 start = perf_counter()
-                out = join.push(left, right) if counts else _plain(join, left, right)
+                out = push_of[counts](join, left, right)
                 (with_count if counts else without).append(perf_counter() - start)
                 del out
         counted.append(median(with_count) * 1e6)

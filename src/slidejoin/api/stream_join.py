@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from contextlib import closing
 from dataclasses import replace
 from html import escape
@@ -20,7 +19,7 @@ from slidejoin.errors import ArgumentError, MemoryLimitError, SchemaError
 from slidejoin.jit.interpreted import INTERPRETER
 from slidejoin.operator.ingest.batches import DECLARED, to_table
 from slidejoin.operator.ingest.order_by import sort_values
-from slidejoin.operator.stats import PUSH_BOUNDS
+from slidejoin.operator.stats import MOST_RECENT
 from slidejoin.plan.output_schema import together
 from slidejoin.predicate import to_sql
 from slidejoin.rows.arrow_buffers import empty_of
@@ -219,10 +218,11 @@ class StreamJoin(SharedJoin):
             try:
                 start = perf_counter()
                 out = self._push(left, right, order_by)
-                spent, times = perf_counter() - start, self._push_times
                 # As `PushTimes.add`, written out for the same reason.
-                times.counts[bisect_left(PUSH_BOUNDS, spent)] += 1
-                times.seconds += spent
+                operator, recent = self._state.operator, self._push_times.recent
+                recent.append((perf_counter() if operator is None else operator.ended) - start)
+                if len(recent) >= MOST_RECENT:
+                    self._push_times.fold()
                 return out
             finally:
                 self._busy = False

@@ -81,6 +81,9 @@ class JoinOperator:
         What the wall clock says, if it was read already.
     """
 
+    ended = 0.0
+    """When the last push ended, of `time.perf_counter`: who times pushes reads the clock once less."""
+
     def __init__(
         self,
         plan: Plan,
@@ -159,8 +162,6 @@ class JoinOperator:
         self._due = min(plan.tuning.crowding_check_rows, self._advisor.due)
         self._pushes = self.changes = 0
         """Grows as soon as a push has taken rows; a push that fails before that changes nothing."""
-        self.ended = 0.0
-        """When the last push ended, of `time.perf_counter`: who times pushes reads the clock once less."""
         INTERPRETER.planned()
 
     # -- one push ----------------------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import asdict, dataclass, field, fields
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from slidejoin.display import Counters
 from slidejoin.errors import StateError
@@ -14,7 +15,7 @@ from slidejoin.stored import MOST_COUNTED, StoredValue
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["PUSH_BOUNDS", "PushTimes", "Stats"]
+__all__ = ["MOST_RECENT", "PUSH_BOUNDS", "PushTimes", "Stats"]
 
 PUSH_BOUNDS = (
     *(2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
@@ -130,34 +131,50 @@ class Stats(Counters):
         return stats
 
 
+MOST_RECENT = 1 << 10
+"""Times that are held one by one: they are counted together, which takes 50 ns each, and one by one 300."""
+
+
 class PushTimes:
-    """Counts pushes by their time; no part of a snapshot. A count takes 0.2 µs: `benchmarks/push_times.py`.
+    """Counts pushes by their time; no part of a snapshot. `benchmarks/push_times.py` measures what a count takes.
 
     Attributes
     ----------
-    counts : list of int
-        Pushes in each bucket of `PUSH_BOUNDS`, and in one more for those above all bounds.
-    seconds : float
-        Of all pushes.
+    recent : list of float
+        Seconds of pushes that are not counted yet, fewer than `MOST_RECENT`.
 
     Examples
     --------
     >>> times = PushTimes()
     >>> times.add(0.0003)
-    >>> times.counts[PUSH_BOUNDS.index(5e-4)], times.seconds
+    >>> counts, seconds = times.counted()
+    >>> counts[PUSH_BOUNDS.index(5e-4)], seconds
     (1, 0.0003)
     """
 
-    __slots__ = ("counts", "seconds")
+    __slots__ = ("_counts", "_seconds", "recent")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(PUSH_BOUNDS) + 1)
-        self.seconds = 0.0
+        self.recent: list[float] = []
+        self._counts = np.zeros(len(PUSH_BOUNDS) + 1, np.int64)
+        self._seconds = 0.0
 
     def add(self, seconds: float) -> None:
         """Count a push that took so many seconds."""
-        self.counts[bisect_left(PUSH_BOUNDS, seconds)] += 1
-        self.seconds += seconds
+        self.recent.append(seconds)
+        if len(self.recent) >= MOST_RECENT:
+            self.fold()
+
+    def fold(self) -> None:
+        """Count the recent times."""
+        times, self.recent = np.array(self.recent, np.float64), []
+        self._counts += np.bincount(np.searchsorted(PUSH_BOUNDS, times), minlength=self._counts.size)
+        self._seconds += float(times.sum())
+
+    def counted(self) -> tuple[tuple[int, ...], float]:
+        """Return the pushes in each bucket of `PUSH_BOUNDS`, and in one more for those above all; and their seconds."""
+        self.fold()
+        return tuple(self._counts.tolist()), self._seconds
 
 
 class _Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from slidejoin.api.one_call import one_call
 from slidejoin.api.stream_join import StreamJoin
@@ -211,5 +211,4 @@ def _steps(seconds: Mapping[str, float]) -> list[Value]:
 
 
 def _pushes(join: OneCall) -> list[Value]:
-    times: Any = join._push_times  # noqa: SLF001 - see above
-    return [("slidejoin_push_seconds", {}, Histogram(PUSH_BOUNDS, tuple(times.counts), times.seconds))]
+    return [("slidejoin_push_seconds", {}, Histogram(PUSH_BOUNDS, *join._push_times.counted()))]  # noqa: SLF001 - see above
