@@ -39,7 +39,7 @@ docs: $(READY) ## the pages of docs/ as a site, in site/; fails on a broken link
 	@echo "open site/index.html"
 
 ##@ For work on slidejoin
-.PHONY: env lint format types layers house unit nojit nightly matrix bench screenshots scoreboard papers wheel-test release lock clean distclean
+.PHONY: env lint format types layers house unit nojit nightly matrix bench screenshots scoreboard compare papers wheel-test release lock clean distclean
 env: $(READY) ## only make the environment, and the hook that checks the subjects of commits
 	@scripts/commit_msg.sh --install
 
@@ -84,6 +84,9 @@ scoreboard: $(READY) ## the tables of must and goal, embedded and on Spark: an h
 	@$(JAVA) && $(BIN)/python -m benchmarks.scoreboard --terms
 	$(BIN)/python -m benchmarks.scoreboard --topologies
 	@$(JAVA) && $(BIN)/python -m benchmarks.scoreboard --spark
+
+compare: $(READY) ## four joins in slidejoin and in six other systems: half an hour (SYSTEMS=duckdb,polars; ROWS=20000)
+	@$(JAVA) && $(BIN)/python -m benchmarks.compare $(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(ROWS),--rows $(ROWS))
 
 papers: $(READY) ## the papers' experiments, as ratios: five minutes (PAPER=spo or pan: on Spark; FULL=1; JSON=1)
 ifdef PAPER

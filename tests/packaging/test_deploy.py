@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections import Counter
 from datetime import datetime, timedelta
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from deploy import generate, health
 from slidejoin.cli.run_file import plain_options
 from slidejoin.spark import advised_settings
-from tests.brokers import Broker, connector
+from tests.brokers import Broker, connector, free_ports
 from tests.packaging.examples import ROOT
 
 if TYPE_CHECKING:
@@ -245,6 +246,19 @@ def values(broker: Broker, topic: str) -> list[dict[str, Any]]:
     return [json.loads(record.value() or b"") for record in broker.records(topic)]
 
 
+def stays_well(folder: Path) -> tuple[int, str]:
+    """Run the job as a container does until its check is passed; return the status after SIGTERM, and what is wrong."""
+    (port,) = free_ports(1)
+    command = [*COMMAND, "run", "job.toml", "--metrics", f"127.0.0.1:{port}"]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) as process:
+        wrong, deadline = "not looked at", time.monotonic() + 120
+        while wrong and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+            wrong = health.fault(port)
+        process.terminate()
+        return process.wait(60), wrong
+
+
 @pytest.mark.spark  # a broker needs Java
 def test_the_job_joins_what_the_generator_writes(tmp_path):
     with Broker(tmp_path) as broker:
@@ -256,6 +270,8 @@ def test_the_job_joins_what_the_generator_writes(tmp_path):
             [*COMMAND, "run", "job.toml", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
+        (tmp_path / "job.toml").write_text(job, encoding="utf-8")
+        assert stays_well(tmp_path) == (0, "")
         trades, quotes, matches = (values(broker, topic) for topic in generate.TOPICS)
     assert (len(trades), len(quotes)) == (300, 300 * generate.QUOTES_PER_TRADE)
     expected = matches_of(trades, quotes)
