@@ -53,6 +53,7 @@ def streaming(spark: SparkSession, folder: Path) -> dict[str, Any]:
         "counts": sum(row["match_count"] for row in feed.rows("count")),
         "seen": sum(one.pairs for one in seen),
         "kept": kept.rows("left"),
+        "metrics": sj.metrics(timed).value("slidejoin_pairs_total"),
     }
 
 

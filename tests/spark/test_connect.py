@@ -53,6 +53,7 @@ def test_streams(server: str, folder: Path, spark: SparkSession) -> None:
     assert [tuple(pair) for pair in told["pairs"]] == law
     assert told["seen"] == len(law)
     assert told["kept"] > 0
+    assert told["metrics"] == len(law)
     schema = table_of([]).schema
     embedded = sj.StreamJoin(ON, sj.CountWindow(20), schemas=(schema, schema), threads=1)
     tables = [{side: table_of(rows) for side, rows in batch.items()} for batch in BATCHES]

@@ -333,11 +333,22 @@ def joined_buckets(progress: Any) -> dict[str, list[dict[str, Any]]]:  # noqa: A
     """Return the figures of each bucket of each join in the query, from one progress event of Spark's."""
     joins = board.joins(str(progress.id), progress.batchId)
     for name, row in (progress.observedMetrics or {}).items():
-        if name.startswith(OBSERVED) and row[COLUMN]:
+        texts = _observed(row) if name.startswith(OBSERVED) else None
+        if texts:
             # By bucket: a sink that runs the result twice has sent everything twice.
-            buckets = {one["bucket"]: one for one in map(json.loads, row[COLUMN])}
+            buckets = {one["bucket"]: one for one in map(json.loads, texts)}
             joins[name.removeprefix(OBSERVED)] = list(buckets.values())
     return joins
+
+
+def _observed(row: Any) -> list[str] | None:  # noqa: ANN401 - a Row
+    """Return the figures in an observed row; `recentProgress` of Spark Connect has its values apart from its names."""
+    plain = row.asDict()
+    if COLUMN in plain or "values" not in plain:
+        found: list[str] | None = plain.get(COLUMN)
+        return found
+    names = [field["name"] for field in plain["schema"]["fields"]]
+    return dict(zip(names, plain["values"], strict=True)).get(COLUMN)
 
 
 def progresses(progress: Any, times: SideTimes) -> list[JoinProgress]:  # noqa: ANN401 - see `Watch._take`
