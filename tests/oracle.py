@@ -344,6 +344,10 @@ def alone(form: str, operand: Value) -> Value:
         return kind, abs(x)
     if form == "double" and kind in NUMBERS:
         return "float", nearest_double(x)
+    if form == "double" and kind == "bool":
+        return "float", float(x)
+    if form == "double" and kind == "text" and not any(map(str.isdigit, x)):
+        return None  # no number; the law has no text that is one
     raise TypeError(f"no {form} of {kind}")
 
 
