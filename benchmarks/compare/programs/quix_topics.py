@@ -100,6 +100,7 @@ def join(query: str, folder: Path) -> Outcome:
             state_dir=state,
             loglevel="ERROR",
             use_changelog_topics=False,
+            max_partition_buffer_size=1_000_000,
             on_message_processed=processed,
         )
         frames = []

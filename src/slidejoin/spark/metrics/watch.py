@@ -345,8 +345,8 @@ def _observed(row: Any) -> list[str] | None:  # noqa: ANN401 - a Row
     """Return the figures in an observed row; `recentProgress` of Spark Connect has its values apart from its names."""
     plain = row.asDict()
     if COLUMN in plain or "values" not in plain:
-        found: list[str] | None = plain.get(COLUMN)
-        return found
+        figures: list[str] | None = plain.get(COLUMN)
+        return figures
     names = [field["name"] for field in plain["schema"]["fields"]]
     return dict(zip(names, plain["values"], strict=True)).get(COLUMN)
 
