@@ -112,6 +112,8 @@ clean: ## remove caches, builds and results, keep the environment
 distclean: clean ## remove the environment too
 	rm -rf $(VENV)
 
-$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml scripts/env.sh scripts/install.py scripts/python.sh
+# The environment also notes the version of slidejoin, which __init__.py has.
+$(READY): requirements/bootstrap.lock requirements/dev.lock pyproject.toml src/slidejoin/__init__.py \
+		scripts/env.sh scripts/install.py scripts/python.sh scripts/readme_hook.py
 	@scripts/env.sh $(VENV)
 	@touch $@

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from slidejoin.spec.window import CountWindow, TimeWindow
     from slidejoin.watch.collect import metrics
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Aggregate",
