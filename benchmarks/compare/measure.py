@@ -226,9 +226,8 @@ def _results(
     ]
     lines, errors, fault = _printed(command, os.environ | own | settings, limit)
     done = dict(zip(folders, map(json.loads, lines), strict=False))
-    if fault:
-        return done, fault
-    return done, "" if len(done) == len(folders) else last_line(errors)
+    whole = len(done) == len(folders)  # a program that has to be stopped after that has its result
+    return done, "" if whole else fault or last_line(errors)
 
 
 def _printed(command: Sequence[str], environment: Mapping[str, str], limit: float) -> tuple[list[str], str, str]:
