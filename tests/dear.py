@@ -194,6 +194,7 @@ DEAR = {
     "operator/test_wide_rows.py::test_tables_are_bounded_and_together_the_same",
     "operator/topology/test_cell_join.py::test_a_worker_that_fails_ends_the_push",
     "operator/topology/test_handshake.py::test_segments_follow_each_other_and_are_even",
+    "packaging/test_notebooks.py::test_it_runs_in_an_empty_home_and_becomes_a_page",
     "plan/test_limits.py::test_a_conjunction_of_ors_costs_no_more_than_its_length",
     "plan/test_limits.py::test_deep_texts_are_refused",
     "plan/test_limits.py::test_long_chains_cost_no_more_than_their_length",
@@ -293,6 +294,8 @@ BY_NIGHT = {
     "kernels/test_warming.py::test_processes_share_what_is_to_be_compiled",
     # other fixed streams are compared with sorted runs in test_band_cells
     "law/test_latest_rows.py::test_the_same_as_sorted_runs",
+    # test_it_runs_in_an_empty_home_and_becomes_a_page
+    "packaging/test_notebooks.py::test_the_taxi_notebook_takes_a_file_of_trip_records",
     # test_sides_side_by_side
     "operator/test_output.py::test_filters_in_stretches",
     # the same example in the session of test_readme_example
