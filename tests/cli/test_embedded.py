@@ -43,7 +43,7 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     lines = second.out.splitlines()
     assert lines[0] == f"job: in this process: {why}"
     assert lines[1].startswith("job: batch 2: 8 rows in, 3 out")
-    assert lines[2].startswith("job: done, 8 rows in, 3 rows out, 1 micro-batches")
+    assert lines[2].startswith("job: done, 8 rows in, 3 rows out, 1 micro-batch, ")
     assert found(tmp_path) == expected(3)
     schema = pq.read_schema(next((tmp_path / "out").glob("*.parquet")))
     assert schema.names == ["id", "cents_right", "match_time"]

@@ -116,7 +116,7 @@ def test_a_job_goes_on_where_it_was(slidejoin: Shell, tmp_path: Path):
     assert lines[0] == f"job: starting Spark: {why}"
     assert lines[1].startswith("job: batch ")
     assert "8 rows in, 3 out" in lines[1]
-    assert lines[2].startswith("job: done, 8 rows in, 3 rows out, 1 micro-batches")
+    assert lines[2].startswith("job: done, 8 rows in, 3 rows out, 1 micro-batch, ")
     assert found(tmp_path) == expected(3)
     assert pq.read_schema(next((tmp_path / "out").glob("*.parquet"))).field("match_time").type == pa.timestamp(
         "us", "UTC"

@@ -83,7 +83,7 @@ def test_a_missing_checkpoint_and_a_port_in_use(tmp_path):
         taken.listen()
         status, _, errors = command(tmp_path, "watch", ".", "--port", taken.getsockname()[1])
     assert status == 2
-    assert "Address already in use; choose another one with --host and --port" in errors
+    assert "Address already in use; give another one: --port and --host" in errors
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "plotly"])

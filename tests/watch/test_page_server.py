@@ -181,7 +181,7 @@ def test_a_port_that_is_in_use_says_so():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=rf"port {port}: Address already in use; choose another one with --host"):
+        with pytest.raises(ConfigError, match=rf"port {port}: Address already in use; give another one: --port"):
             PageServer(JobBoard(), "", port=port)
     with pytest.raises(ConfigError, match=r"cannot be served on nowhere\.invalid"):
         PageServer(JobBoard(), "", host="nowhere.invalid", port=0)

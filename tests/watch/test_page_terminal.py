@@ -8,6 +8,7 @@ from threading import Event, Thread
 import pytest
 from rich.console import Console
 
+from slidejoin.errors import SlideJoinError
 from slidejoin.watch.reading import Histogram
 from slidejoin.watch.terminal import JobScreen, count, seconds, show_job, size
 from slidejoin.watch.view import JobBoard
@@ -105,6 +106,14 @@ def test_without_a_terminal_it_is_printed_once_as_soon_as_there_are_figures():
     thread.join(10)
     assert not thread.is_alive()
     assert console.paper.getvalue().count("trips") == 1
+
+
+def test_without_a_terminal_and_without_figures_it_ends_and_says_what_to_do():
+    board = JobBoard()
+    board.trouble("http://127.0.0.1:1 cannot be reached: Connection refused")
+    expected = r"Connection refused; waited 0\.1 s\. Start the job first, or wait longer with --lost-after SECONDS"
+    with pytest.raises(SlideJoinError, match=expected):
+        show_job(board, Paper(), Event(), patience=0.1)
 
 
 def test_on_a_terminal_it_goes_on_until_it_is_stopped(board):

@@ -101,7 +101,10 @@ def state(
     with errors_reported(debug=debug):
         _check_options(repartition, to, {"stores": stores, "strategy": strategy, "spread": spread}, batch)
         if is_embedded(Path(checkpoint)):
-            msg = f"{checkpoint} is the checkpoint of a job in one process; state shows those of Spark alone"
+            msg = (
+                f"{checkpoint} is the checkpoint of a job in one process; state shows those of Spark alone. "
+                "slidejoin watch and slidejoin report show this one"
+            )
             raise ConfigError(msg)
         session = Session("local[*]", _settings(conf or []))
         from slidejoin.cli.session import spark_session  # noqa: PLC0415 - belongs to an extra, and is slow to load

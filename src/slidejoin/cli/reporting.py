@@ -189,7 +189,7 @@ def _sentence(name: str, totals: RunTotals) -> str:
     end = "stopped" if totals.stopped else "done"
     return (
         f"{name}: {end}, {totals.rows_in:,} rows in, {totals.rows_out:,} rows out{_lost(totals)}, "
-        f"{totals.batches:,} micro-batches, "
+        f"{totals.batches:,} micro-batch{'' if totals.batches == 1 else 'es'}, "
         f"{totals.seconds:.1f} s, {totals.rows_per_second:,.0f} rows/s"
     )
 

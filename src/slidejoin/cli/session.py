@@ -12,6 +12,7 @@ import sys
 import uuid
 import warnings
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -193,7 +194,13 @@ def _check(settings: Session) -> None:
     except ModuleNotFoundError as error:
         msg = f'running jobs needs Spark, and {error.name} is not installed: pip install "slidejoin[spark]"'
         raise SlideJoinError(msg) from error
-    check_packages()
+    try:
+        check_packages()
+    except SlideJoinError as error:
+        if find_spec("pyspark") is None:
+            msg = f"{error}. Or run the job in this process: --engine embedded"
+            raise SlideJoinError(msg) from error
+        raise
     if settings.master.startswith("local"):
         check_java()
 

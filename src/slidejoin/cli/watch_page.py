@@ -68,7 +68,7 @@ def watch_job(
 
             from slidejoin.watch.terminal import show_job  # noqa: PLC0415 - the same
 
-            show_job(board, Console(), stop)
+            show_job(board, Console(), stop, lost_after)
             return
         from slidejoin.watch.page.server import PageServer  # noqa: PLC0415 - an extra
 

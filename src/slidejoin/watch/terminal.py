@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -12,6 +13,9 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+
+from slidejoin.errors import SlideJoinError
+from slidejoin.watch.view import LOST_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +59,7 @@ TIMES = (
 """From what time on, a unit, and its name."""
 
 
-def show_job(board: JobBoard, console: Console, stop: Event) -> None:
+def show_job(board: JobBoard, console: Console, stop: Event, patience: float = LOST_AFTER) -> None:
     """Show a job until `stop` is set; where there is no terminal, once, as soon as there are figures.
 
     Parameters
@@ -63,9 +67,23 @@ def show_job(board: JobBoard, console: Console, stop: Event) -> None:
     board : JobBoard
     console : Console
     stop : threading.Event
+    patience : float
+        Seconds to wait for figures where there is no terminal: a script has nobody who would end it.
+
+    Raises
+    ------
+    SlideJoinError
+        If there are none after that time.
     """
     if not console.is_terminal:
-        while not stop.is_set() and board.state().name == "waiting":
+        deadline = monotonic() + patience
+        while not stop.is_set() and (state := board.state()).name == "waiting":
+            if monotonic() > deadline:
+                msg = (
+                    f"{state.text}; waited {patience:g} s. Start the job first, "
+                    "or wait longer with --lost-after SECONDS"
+                )
+                raise SlideJoinError(msg)
             stop.wait(EVERY)
         console.print(JobScreen(board))
         return

@@ -98,6 +98,9 @@ def _listening(host: str, port: int) -> socket.socket:
         if made is not None:
             made.close()
         why = getattr(error, "strerror", None) or error
-        msg = f"the page cannot be served on {host}, port {port}: {why}; choose another one with --host and --port"
+        msg = (
+            f"the page cannot be served on {host}, port {port}: {why}; give another one: --port and --host of "
+            "slidejoin watch, --watch PORT of slidejoin run"
+        )
         raise ConfigError(msg) from error
     return made
