@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.brokers import Broker
+from slidejoin.bench.broker import BROKER
+from tests.brokers import CACHE, Broker, jars
 from tests.packaging.examples import BLOCK, ROOT, lines
 
 if TYPE_CHECKING:
@@ -133,3 +135,24 @@ def test_the_tutorial_gives_the_pairs_that_it_shows(broker: Broker, tmp_path: Pa
     assert [step.shown for step in checks] == [None, "True\n"]
     for step in checks:
         folder.follow(step)
+
+
+def test_the_broker_without_docker_starts_and_ends_at_ctrl_c(tmp_path: Path):
+    jars("broker", BROKER)  # skips or fails where Maven is missing
+    (tmp_path / "slidejoin").mkdir()
+    (tmp_path / "slidejoin" / "kafka").symlink_to(CACHE)
+    (step, *_) = (step for step in steps_of(PAGE.read_text(encoding="utf-8")) if "broker.py" in step.files)
+    (tmp_path / "broker.py").write_text(step.files["broker.py"], encoding="utf-8")
+    running = subprocess.Popen(
+        [sys.executable, "broker.py"],
+        cwd=tmp_path, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}, text=True, stdout=subprocess.PIPE, process_group=0,
+    )  # fmt: skip
+    try:
+        assert running.stdout is not None
+        assert re.fullmatch(r"127\.0\.0\.1:\d+\n", running.stdout.readline())
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)  # its broker too
+        running.communicate()
