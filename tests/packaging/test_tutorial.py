@@ -145,7 +145,8 @@ def test_the_broker_without_docker_starts_and_ends_at_ctrl_c(tmp_path: Path):
     (tmp_path / "broker.py").write_text(step.files["broker.py"], encoding="utf-8")
     running = subprocess.Popen(
         [sys.executable, "broker.py"],
-        cwd=tmp_path, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}, text=True, stdout=subprocess.PIPE, process_group=0,
+        cwd=tmp_path, env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}, text=True,
+        stdout=subprocess.PIPE, process_group=0,
     )  # fmt: skip
     try:
         assert running.stdout is not None
