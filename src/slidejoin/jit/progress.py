@@ -135,8 +135,9 @@ class Progress:
         self._show(f"{bar(kernels, self._total)} {kernels} of {self._total}, {seconds:.0f} s{rest}")
 
     def _once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        what = text.partition(", about ")[0]  # the estimate changes, what it is of does not
+        if what not in self._said:
+            self._said.add(what)
             say(text)
 
     def _show(self, text: str) -> None:
