@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MADE = ("requirements/bootstrap.lock", "requirements/dev.lock", "pyproject.toml", "scripts/install.py")
+MADE = (
+    "requirements/bootstrap.lock", "requirements/dev.lock", "pyproject.toml", "scripts/install.py",
+    "src/slidejoin/__init__.py", "scripts/readme_hook.py",
+)  # fmt: skip
 """What the environment is made from, beside scripts."""
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -30,7 +33,7 @@ def sources(folder):
     """Make a folder in which the environment is there already, so that `make env` only installs the hook."""
     (folder / ".venv").mkdir(parents=True)
     for name in MADE:
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     for script in ("commit_msg.sh", "env.sh", "python.sh"):
         shutil.copy(ROOT / "scripts" / script, folder / "scripts")

@@ -117,7 +117,7 @@ def test_without_a_terminal_and_without_figures_it_ends_and_says_what_to_do():
 
 
 def test_on_a_terminal_it_goes_on_until_it_is_stopped(board):
-    console, stop = Paper(width=100, height=40, force_terminal=True), Event()
+    console, stop = Paper(width=100, height=40, force_terminal=True, _environ={"TERM": "xterm"}), Event()
     thread = Thread(target=show_job, args=(board, console, stop))
     thread.start()
     until(lambda: "1,250" in console.paper.getvalue())

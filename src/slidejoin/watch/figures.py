@@ -54,7 +54,10 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure("slidejoin_bad_rows_total", "counter", "rows", "Rows of a source that could not be read."),
     Figure("slidejoin_result_rows_total", "counter", "rows", "Rows that a job wrote to its sink."),
-    Figure("slidejoin_window_rows", "gauge", "rows", "Rows that the window of a side has now.", ("side",)),
+    Figure(
+        "slidejoin_window_rows", "gauge", "rows", "Rows that the window of a side stores now, expired ones too.",
+        ("side",),
+    ),  # fmt: skip
     Figure("slidejoin_window_bytes", "gauge", "bytes", "Memory, or state on Spark, of all windows now."),
     Figure(
         "slidejoin_event_time_seconds", "gauge", "seconds", "Newest event time of a side, in Unix time.", ("side",)

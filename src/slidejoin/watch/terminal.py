@@ -60,7 +60,7 @@ TIMES = (
 
 
 def show_job(board: JobBoard, console: Console, stop: Event, patience: float = LOST_AFTER) -> None:
-    """Show a job until `stop` is set; where there is no terminal, once, as soon as there are figures.
+    """Show a job until `stop` is set; where nothing can be overwritten, once, as soon as there are figures.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def show_job(board: JobBoard, console: Console, stop: Event, patience: float = L
     SlideJoinError
         If there are none after that time.
     """
-    if not console.is_terminal:
+    if not console.is_terminal or console.is_dumb_terminal:
         deadline = monotonic() + patience
         while not stop.is_set() and (state := board.state()).name == "waiting":
             if monotonic() > deadline:

@@ -343,7 +343,7 @@ def joined_buckets(progress: Any) -> dict[str, list[dict[str, Any]]]:  # noqa: A
 
 def _observed(row: Any) -> list[str] | None:  # noqa: ANN401 - a Row
     """Return the figures in an observed row; `recentProgress` of Spark Connect has its values apart from its names."""
-    plain = row.asDict()
+    plain = row if isinstance(row, dict) else row.asDict()
     if COLUMN in plain or "values" not in plain:
         figures: list[str] | None = plain.get(COLUMN)
         return figures
