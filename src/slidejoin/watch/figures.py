@@ -57,7 +57,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "slidejoin_window_rows", "gauge", "rows", "Rows that the window of a side stores now, expired ones too.",
         ("side",),
-    ),  # fmt: skip
+    ),
     Figure("slidejoin_window_bytes", "gauge", "bytes", "Memory, or state on Spark, of all windows now."),
     Figure(
         "slidejoin_event_time_seconds", "gauge", "seconds", "Newest event time of a side, in Unix time.", ("side",)
