@@ -167,7 +167,9 @@ class PushTimes:
 
     def fold(self) -> None:
         """Count the recent times."""
-        times, self.recent = np.array(self.recent, np.float64), []
+        # Another list first: a thread that reads the figures meets one that pushes.
+        recent, self.recent = self.recent, []
+        times = np.array(recent, np.float64)
         self._counts += np.bincount(np.searchsorted(PUSH_BOUNDS, times), minlength=self._counts.size)
         self._seconds += float(times.sum())
 
